@@ -1,0 +1,1 @@
+"""VOCABULARY: what nodes leave behind. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""VOCABULARY: operations and fault rows. Imports nothing of ours."""
