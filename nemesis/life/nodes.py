@@ -1,0 +1,240 @@
+"""The nodes of one run: their incarnations, identities and disks, and the copies of evidence taken at every end of a process.
+
+Files that hold a node's promises (``quorum-state``, ``meta.properties``, checkpoints, logs) are copied at each kill, stop and wipe
+*before* the restart: a vote that was forgotten can be seen only so.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from clusters.candidates.candidate import Candidate, Quorum
+from clusters.cluster import Cluster
+from clusters.collect.collection import Collection
+from workloads.problem import Problem
+
+Record = Callable[[str, Mapping[str, Any]], None]
+"""Writes one row of a table into the journal."""
+
+_KILL_WAIT_S = 5.0
+
+
+@dataclass(slots=True)
+class _Life:
+    incarnation: int = 0
+    directory_id: str | None = None
+    assigned: bool = False
+    running: bool = False
+    paused: bool = False
+    wipes: int = 0
+    collections: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class Nodes:
+    """Starts, ends and wipes nodes, and keeps the table ``lifecycle``. Methods block; call them from a worker thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        candidate: Candidate,
+        quorum: Quorum,
+        record: Record,
+        now_ns: Callable[[], int],
+        run_id: str,
+    ) -> None:
+        self._cluster = cluster
+        self._candidate = candidate
+        self._quorum = quorum
+        self._record = record
+        self._now_ns = now_ns
+        self._run_id = run_id
+        self._specs = {node.name: node for node in quorum.nodes}
+        self._lives = {node.name: _Life() for node in quorum.nodes}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All nodes, in order of node id."""
+        return tuple(self._specs)
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The initial voters."""
+        return tuple(node.name for node in self._quorum.voters)
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """The nodes that were set up as observers."""
+        return tuple(name for name in self._specs if name not in self.voters)
+
+    def incarnation(self, name: str) -> int:
+        """How often the node has been started."""
+        return self._lives[name].incarnation
+
+    def directory_id(self, name: str) -> str | None:
+        """The directory id of the disk that the node has now."""
+        return self._lives[name].directory_id
+
+    def identities(self) -> dict[str, tuple[str | None, bool]]:
+        """Node → (directory id, assigned)."""
+        return {name: (life.directory_id, life.assigned) for name, life in self._lives.items()}
+
+    def down(self) -> tuple[str, ...]:
+        """Nodes that the framework ended and has not started again."""
+        return tuple(name for name, life in self._lives.items() if not life.running)
+
+    def format(self, name: str, *, first: bool) -> None:
+        """Format the node's empty disk."""
+        spec, life = self._specs[name], self._lives[name]
+        spec.data.mkdir(parents=True, exist_ok=True)
+        disk = self._candidate.format(self._quorum, spec, first=first)
+        life.directory_id, life.assigned = disk.directory_id, disk.assigned
+        self._event(name, "format")
+
+    def start(self, name: str) -> None:
+        """Start the node's next incarnation."""
+        spec, life = self._specs[name], self._lives[name]
+        with life.lock:
+            life.incarnation += 1
+            (spec.directory / "output").mkdir(exist_ok=True)
+            launch = self._candidate.launch(self._quorum, spec, life.incarnation)
+            self._event(name, "start")
+            self._cluster.start(name, launch)
+            life.running, life.paused = True, False
+
+    def kill(self, name: str, reason: str = "kill") -> bool:
+        """End the node's process with kill -9 and copy its evidence; False when it had ended by itself before."""
+        life = self._lives[name]
+        with life.lock:
+            was_alive = self._cluster.alive(name)
+            if was_alive:
+                self._cluster.signal(name, signal.SIGKILL)
+            self._ended(name, reason if was_alive else "crash")
+        return was_alive
+
+    def stop(self, name: str, patience_s: float) -> bool:
+        """End the node's process with SIGTERM, after ``patience_s`` with SIGKILL; False when it had to be killed."""
+        life = self._lives[name]
+        with life.lock:
+            if not self._cluster.alive(name):
+                self._ended(name, "crash")
+                return False
+            self._cluster.signal(name, signal.SIGTERM)
+            graceful = self._cluster.wait_exit(name, patience_s)
+            if not graceful:
+                self._cluster.signal(name, signal.SIGKILL)
+            self._ended(name, "stop" if graceful else "kill")
+        return graceful
+
+    def pause(self, name: str) -> None:
+        """Stop the node's process with SIGSTOP."""
+        life = self._lives[name]
+        with life.lock:
+            self._cluster.signal(name, signal.SIGSTOP)
+            life.paused = True
+            self._event(name, "pause")
+
+    def resume(self, name: str) -> None:
+        """Let a paused node go on."""
+        life = self._lives[name]
+        with life.lock:
+            if life.paused:
+                self._event(name, "resume")
+                self._cluster.signal(name, signal.SIGCONT)
+                life.paused = False
+
+    def wipe(self, name: str) -> tuple[str | None, str | None]:
+        """Move the ended node's disk aside and format an empty one; returns its directory ids (old, new)."""
+        spec, life = self._specs[name], self._lives[name]
+        with life.lock:
+            old = life.directory_id
+            spec.data.rename(spec.directory / f"data.wiped-{life.wipes}")
+            life.wipes += 1
+            self._event(name, "wipe", detail=f"old directory id {old}")
+            self.format(name, first=False)
+            return old, life.directory_id
+
+    def crashed(self) -> tuple[str, ...]:
+        """Nodes whose process ended though nobody ended it."""
+        return tuple(name for name, life in self._lives.items() if life.running and not self._cluster.alive(name))
+
+    def note_crash(self, name: str) -> None:
+        """Record that a node ended by itself, with its exit status, and copy its evidence."""
+        life = self._lives[name]
+        with life.lock:
+            if life.running and not self._cluster.alive(name):
+                self._ended(name, "crash")
+
+    def starved(self, name: str, share: float, interval_ns: int) -> None:
+        """Record that the node was runnable and not run for ``share`` of the last ``interval_ns``."""
+        self._event(name, "starved", detail=f"{share:.2f} of {interval_ns} ns")
+
+    def finish(self) -> None:
+        """End every node that still runs and take the final copies."""
+        for name, life in self._lives.items():
+            if life.running and self._cluster.alive(name):
+                self._cluster.signal(name, signal.SIGKILL)
+        for name, life in self._lives.items():
+            with life.lock:
+                if life.running:
+                    self._ended(name, "end", final=True)
+                else:
+                    self._collect(name, "end", final=True)
+
+    def _ended(self, name: str, reason: str, *, final: bool = False) -> None:
+        if not self._cluster.wait_exit(name, _KILL_WAIT_S):
+            raise Problem(
+                "node-survives",
+                f"Node {name} does not end {_KILL_WAIT_S:.0f} s after kill -9.",
+                "`nemesis clean` shows what is left.",
+            )
+        life = self._lives[name]
+        life.running = life.paused = False
+        status = self._cluster.exit_status(name)
+        self._event(name, "stop" if reason == "end" else reason, detail=f"exit status {status}")
+        self._collect(name, reason, final=final)
+
+    def _collect(self, name: str, reason: str, *, final: bool) -> None:
+        spec, life = self._specs[name], self._lives[name]
+        target = spec.directory / "collections" / str(life.collections)
+        for path in self._candidate.keep(spec):
+            copy = target / path.relative_to(spec.data)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
+        target.mkdir(parents=True, exist_ok=True)
+        collection = Collection(
+            node=name,
+            directory_id=life.directory_id,
+            assigned=life.assigned,
+            incarnation=life.incarnation,
+            number=life.collections,
+            ts_ns=self._now_ns(),
+            final=final,
+            reason=reason,
+        )
+        (target / "collection.json").write_bytes(msgspec.json.encode(collection))
+        life.collections += 1
+
+    def _event(self, name: str, kind: str, detail: str | None = None) -> None:
+        life = self._lives[name]
+        self._record(
+            "lifecycle",
+            {
+                "run_id": self._run_id,
+                "node": name,
+                "directory_id": life.directory_id,
+                "assigned": life.assigned,
+                "incarnation": life.incarnation,
+                "kind": kind,
+                "ts_ns": self._now_ns(),
+                "detail": detail,
+            },
+        )
+
