@@ -42,13 +42,36 @@ def groups(*sides: Iterable[str]) -> Links:
     return Links(frozenset(cut))
 
 
+def alone(node: str, nodes: Iterable[str]) -> Links:
+    """Cut ``node`` from all others, both ways."""
+    return groups([node], [other for other in nodes if other != node])
+
+
+def halves(nodes: Sequence[str], minority: Sequence[str]) -> Links:
+    """Split in two, the larger half a majority: the smaller one is filled from the end of ``nodes`` around ``minority``.
+
+    With the leader in ``minority`` the leader loses its majority and keeps company: its followers go on fetching from it.
+    Raises ValueError when ``minority`` is no minority of ``nodes``.
+    """
+    size = (len(nodes) - 1) // 2
+    if not 0 < len(set(minority)) <= size or not set(minority) <= set(nodes):
+        raise ValueError(f"{', '.join(minority) or 'no node'} is no minority of {', '.join(nodes)}")
+    company = [node for node in reversed(nodes) if node not in minority][: size - len(set(minority))]
+    small = {*minority, *company}
+    return groups(sorted(small), [node for node in nodes if node not in small])
+
+
 def majority_ring(nodes: Sequence[str]) -> Links:
-    """Every node sees a majority, and no two nodes the same one: each keeps its neighbours on a ring (n ≥ 5)."""
+    """Every node sees a majority and no two nodes the same one: each keeps its nearest neighbours on a ring.
+
+    The order of ``nodes`` is the order on the ring. Raises ValueError below four nodes, where everybody is a neighbour.
+    """
     count = len(nodes)
-    reach = (count // 2 + 1 - 1 + 1) // 2
-    kept = {
-        (nodes[i], nodes[(i + step) % count]) for i in range(count) for step in range(-reach, reach + 1) if step % count
-    }
+    if count < 4 or len(set(nodes)) != count:
+        raise ValueError(f"a majority ring needs at least four different nodes, not {', '.join(nodes)}")
+    neighbours = count // 2
+    reach = (neighbours + 1) // 2
+    kept = {(nodes[i], nodes[(i + step) % count]) for i in range(count) for step in range(-reach, reach + 1)}
     return Links(frozenset((a, b) for a, b in product(nodes, nodes) if a != b and (a, b) not in kept))
 
 
