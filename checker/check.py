@@ -57,7 +57,7 @@ FINDINGS_DDL = (
     "run_id string, row string, subject string, epoch int, offset bigint, operations array<bigint>, message string, "
     "facts string, witness array<string>, evidence_rows bigint, exercised bigint, unknown string, metrics map<string,double>"
 )
-"""The same for Spark: ``frame.mapInArrow(kernel, FINDINGS_DDL)``."""
+"""The same for Spark: ``map_in_arrow(frame, kernel, FINDINGS_DDL)`` of :mod:`checker.arrow`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,217 @@
+"""The Spark session: the one place that knows Spark's options.
+
+A session starts fast (C1 compiler, serial collector, no user interface, no Hive), says nothing, keeps its files out of the
+working directory, and ends with this process. It may be started in the background, at low priority, while a run still goes on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from checker.arrow import map_in_arrow
+from checker.gateway import start_gateway
+from checker.java import Java, find_java
+from workloads.problem import Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+_SCRATCH_PREFIX = "nemesis-spark-"
+_LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+
+
+def start_session(master: str | None = None, *, memory: str = "2g", fast_start: bool = True) -> SparkSession:
+    """Start a session, or return the one that runs.
+
+    ``master`` is passed through to Spark (``local[*]`` by default). ``fast_start`` stops at the first compiler, which is right for
+    a few runs; a large set of runs is checked faster without it. Raises Problem ``java-missing``, ``java-too-old``, ``java-broken`` or
+    ``spark-did-not-start``.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    java = find_java()
+    master = master or DEFAULT_MASTER
+    scratch = _make_scratch()
+    try:
+        return _start(java, master, memory, fast_start, scratch)
+    except Problem:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def begin_session(master: str | None = None, *, niceness: int = 10) -> Future[SparkSession]:
+    """Start a session in a thread of its own at low priority, and warm it up; errors are those of :func:`start_session`.
+
+    Linux keeps a priority per thread and a new process inherits it, so neither the controller nor its nodes get slower.
+    """
+    future: Future[SparkSession] = Future()
+
+    def run() -> None:
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+        except OSError:
+            pass  # a hint; without the permission the session only starts at our own priority
+        try:
+            session = start_session(master)
+            warm_up(session)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(session)
+
+    threading.Thread(target=run, name="spark-start", daemon=True).start()
+    return future
+
+
+def warm_up(session: SparkSession) -> None:
+    """Run one small plan and one Python worker, so that the first check finds classes and workers loaded."""
+
+    def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    map_in_arrow(session.range(0, 1, 1, 1), nothing, "id bigint").collect()
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop the session and its Java process, and remove its files."""
+    context = session.sparkContext
+    gateway: Any = context._gateway
+    scratch = Path(context.getConf().get("spark.local.dir") or "")
+    session.stop()
+    _end_process(gateway)
+    if scratch.name.startswith(_SCRATCH_PREFIX):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _start(java: Java, master: str, memory: str, fast_start: bool, scratch: Path) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    options = _options(master, memory, scratch)
+    jvm_options = _jvm_options(memory, fast_start, scratch)
+    if master.startswith("local"):
+        gateway = start_gateway(java, jvm_options, options, scratch)
+    else:
+        gateway = _start_by_spark_submit(java, jvm_options, options, scratch)
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    context = SparkContext(conf=conf, gateway=gateway)
+    atexit.register(_leave, gateway, scratch)
+    return SparkSession(context)
+
+
+def _options(master: str, memory: str, scratch: Path) -> dict[str, str]:
+    options = {
+        "spark.master": master,
+        "spark.app.name": "nemesis",
+        "spark.submit.deployMode": "client",
+        "spark.driver.memory": memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        # One action is one job: no jobs of their own for stages (adaptive execution) or broadcasts.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.files.openCostInBytes": "65536",
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        "spark.eventLog.enabled": "false",
+    }
+    if master.startswith("local"):
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return options
+
+
+def _jvm_options(memory: str, fast_start: bool, scratch: Path) -> list[str]:
+    options = [
+        f"-Xmx{memory}",
+        f"-Djava.io.tmpdir={scratch}",
+        f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}",
+        "-Xshare:auto",
+    ]
+    if fast_start:
+        options += ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
+    return options
+
+
+def _start_by_spark_submit(java: Java, jvm_options: list[str], options: dict[str, str], scratch: Path) -> Any:
+    """Start the usual way, which reads the site's spark-env.sh and Hadoop configuration: for masters other than local."""
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if not java.has_vector_module:
+        raise Problem(
+            "java-without-vector-module",
+            f"{java.home} lacks the module jdk.incubator.vector, so Spark's own launcher cannot start it for {options['spark.master']}.",
+            "Use a full Java 17 or newer (`apt-get install openjdk-17-jre-headless`) or --master local[*].",
+        )
+    os.environ["JAVA_HOME"] = str(java.home)
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    kept = [option for option in jvm_options if not option.startswith("-Xmx")]
+    conf.set("spark.driver.extraJavaOptions", " ".join(kept))
+    with (scratch / "spark.log").open("ab") as output:
+        try:
+            return launch_gateway(conf, {"stdout": output, "stderr": output})
+        except PySparkRuntimeError as error:
+            said = (scratch / "spark.log").read_text(errors="replace").strip().splitlines()[-8:]
+            raise Problem(
+                "spark-did-not-start",
+                f"Spark's Java process did not start for master {options['spark.master']}: {' | '.join(said) or error}",
+                "Check --master and the site's Spark configuration.",
+            ) from error
+
+
+def _make_scratch() -> Path:
+    """Make a directory for Spark's files, and remove those that killed processes left behind."""
+    base = Path(tempfile.gettempdir())
+    for left in base.glob(f"{_SCRATCH_PREFIX}*"):
+        pid = left.name.removeprefix(_SCRATCH_PREFIX).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH_PREFIX}{os.getpid()}-", dir=base))
+
+
+def _leave(gateway: Any, scratch: Path) -> None:
+    _end_process(gateway)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _end_process(gateway: Any) -> None:
+    process = gateway.proc
+    if process is None or process.poll() is not None:
+        return
+    _quietly(gateway.shutdown)
+    if process.stdin is not None:
+        _quietly(process.stdin.close)
+    try:
+        process.wait(timeout=10)
+    except Exception:
+        process.kill()
+        process.wait(timeout=10)
+
+
+def _quietly(act: Callable[[], Any]) -> None:
+    try:
+        act()
+    except Exception:
+        pass  # the process may have ended by itself
