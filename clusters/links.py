@@ -42,25 +42,6 @@ def groups(*sides: Iterable[str]) -> Links:
     return Links(frozenset(cut))
 
 
-def alone(node: str, nodes: Iterable[str]) -> Links:
-    """Cut ``node`` from all others, both ways."""
-    return groups([node], [other for other in nodes if other != node])
-
-
-def halves(nodes: Sequence[str], minority: Sequence[str]) -> Links:
-    """Split in two, the larger half a majority: the smaller one is filled from the end of ``nodes`` around ``minority``.
-
-    With the leader in ``minority`` the leader loses its majority and keeps company: its followers go on fetching from it.
-    Raises ValueError when ``minority`` is no minority of ``nodes``.
-    """
-    size = (len(nodes) - 1) // 2
-    if not 0 < len(set(minority)) <= size or not set(minority) <= set(nodes):
-        raise ValueError(f"{', '.join(minority) or 'no node'} is no minority of {', '.join(nodes)}")
-    company = [node for node in reversed(nodes) if node not in minority][: size - len(set(minority))]
-    small = {*minority, *company}
-    return groups(sorted(small), [node for node in nodes if node not in small])
-
-
 def majority_ring(nodes: Sequence[str]) -> Links:
     """Every node sees a majority and no two nodes the same one: each keeps its nearest neighbours on a ring.
 
