@@ -67,12 +67,11 @@ def draw_schedule(
     """Draw the faults that fit into ``duration_ns`` of load.
 
     ``period_ns`` is the check-quorum period: a hold is a number of them, at least as long as the bound of the liveness
-    rule that the fault exercises. Only a fault in ``replaceable`` (a change of links) may be replaced by the next, and only when
-    that one is such a change too; the last one always heals.
+    rule that the fault exercises. Only a fault in ``replaceable`` (a change of links) may be replaced by the next, and only
+    when that one is such a change too; the last one always heals. ``limits`` says how often a group of faults may occur at
+    all: a fault belongs to the group that its name begins with (``wipe`` bounds the wipes of one run).
     """
-    if not choices:
-        return ()
-    picked = [_pick(choices, stream) for _ in range(1000)]
+    picked = _draw_order(choices, stream, limits)
     planned: list[PlannedFault] = []
     at_ns = warm_up_ns
     for index, choice in enumerate(picked):

@@ -33,7 +33,9 @@ SHAPES = frozenset(
 )
 
 
-def shape(fault: str, leader: str, voters: Sequence[str], observers: Sequence[str], draw: float) -> Cut:
+def shape(  # noqa: PLR0911 - one return a shape reads best
+    fault: str, leader: str, voters: Sequence[str], observers: Sequence[str], draw: float
+) -> Cut:
     """The partition that ``fault`` means while ``leader`` leads.
 
     ``leader-deaf``: the leader sends and hears nothing; ``leader-unheard``: it hears and nothing of it arrives.
@@ -63,7 +65,9 @@ def shape(fault: str, leader: str, voters: Sequence[str], observers: Sequence[st
             ring = _turned(list(voters), draw)
             return Cut(majority_ring(ring), tuple(ring), ())
         case "bridge":
-            return Cut(bridge([leader, *turned[: minority - 1]], turned[-1], turned[minority - 1 : -1]), (turned[-1],), ())
+            return Cut(
+                bridge([leader, *turned[: minority - 1]], turned[-1], turned[minority - 1 : -1]), (turned[-1],), ()
+            )
         case "leader-unheard":
             return Cut(between([leader], others), (leader,), (leader,))
         case "leader-deaf":

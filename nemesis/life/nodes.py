@@ -43,6 +43,7 @@ class Nodes:
 
     def __init__(
         self,
+        *,
         cluster: Cluster,
         candidate: Candidate,
         quorum: Quorum,
@@ -237,4 +238,3 @@ class Nodes:
                 "detail": detail,
             },
         )
-

@@ -1,0 +1,41 @@
+"""``nemesis list``: what can be run."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from nemesis import scenario
+from nemesis.candidates import CANDIDATES, defects
+from nemesis.exit_codes import ExitCode
+from workloads.registry import WORKLOADS
+
+
+def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> int:
+    """Show the scenarios, workloads, candidates and defects that exist."""
+    scenarios = [scenario.load(name) for name in scenario.names()]
+    if as_json:
+        document = {
+            "schema_version": 1,
+            "scenarios": [{"name": s.name, "title": s.title, "text": s.text, "nodes": s.nodes} for s in scenarios],
+            "workloads": [{"name": w.name, "title": w.title} for w in WORKLOADS],
+            "candidates": [{"name": name, "text": text} for name, text in CANDIDATES.items()],
+            "defects": [{"number": d.number, "name": d.name, "text": d.description} for d in defects()],
+        }
+        print(json.dumps(document, indent=2))
+        return ExitCode.VALID
+    _table("Scenarios (nemesis run NAME)", [(s.name, s.title) for s in scenarios])
+    _table("Workloads (--workload)", [(w.name, w.title) for w in WORKLOADS])
+    _table("Candidates (--candidate)", list(CANDIDATES.items()))
+    _table("Defects of the reference (--defect)", [(d.name, f"{d.number:5} {d.description}") for d in defects()])
+    return ExitCode.VALID
+
+
+def _table(title: str, rows: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    print(title)
+    for name, text in rows:
+        print(f"  {name:<{width}}  {text}")
+    print()

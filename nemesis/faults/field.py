@@ -1,0 +1,56 @@
+"""What a fault may touch and ask: the cluster, the nodes, and who leads now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from clusters.cluster import Cluster
+from nemesis.life.nodes import Nodes
+
+_POLL_S = 0.05
+
+
+class LeaderWatch(Protocol):
+    """Who leads, as the nodes say themselves."""
+
+    def current_leader(self) -> tuple[str, int] | None:
+        """The freshest claim of leadership with the highest epoch: (node, epoch)."""
+        ...
+
+    def last_answer_ns(self, node: str) -> int | None:
+        """When the node last answered a sample at all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Handed to every fault."""
+
+    cluster: Cluster
+    nodes: Nodes
+    watch: LeaderWatch
+    now_ns: Callable[[], int]
+    stop_patience_s: float
+
+    async def leader(self, patience_s: float, *, other_than: str | None = None) -> tuple[str, int] | None:
+        """Wait until somebody leads (somebody other than ``other_than``); None when nobody does within ``patience_s``."""
+        deadline = self.now_ns() + int(patience_s * 1e9)
+        while True:
+            known = self.watch.current_leader()
+            if known is not None and known[0] != other_than and known[0] not in self.nodes.down():
+                return known
+            if self.now_ns() >= deadline:
+                return None
+            await asyncio.sleep(_POLL_S)
+
+    async def answers(self, node: str, since_ns: int, patience_s: float) -> bool:
+        """Wait until the node has answered a sample after ``since_ns``."""
+        deadline = self.now_ns() + int(patience_s * 1e9)
+        while (self.watch.last_answer_ns(node) or -1) <= since_ns:
+            if self.now_ns() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True

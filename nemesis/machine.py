@@ -1,0 +1,62 @@
+"""What this machine is, and whether it can do what a run needs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+
+from clusters.backends.local.doctor import doctor as examine_local
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was tried."""
+
+    check: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = True
+
+
+def describe() -> dict[str, str]:
+    """The machine of a run, for its manifest."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "processors": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
+    }
+
+
+def examine() -> list[Finding]:
+    """Try everything that a run needs; takes a second or two."""
+    from checker.java import find_java
+    from workloads.problem import Problem
+
+    findings = [Finding("python", True, f"{platform.python_version()} at {sys.executable}")]
+    if sys.flags.optimize:
+        findings.append(Finding("assertions", False, "python -O drops them", "Run without -O and PYTHONOPTIMIZE."))
+    try:
+        java = find_java()
+        findings.append(Finding("java", True, f"version {java.major} at {java.home}"))
+    except Problem as problem:
+        findings.append(Finding("java", False, problem.what, problem.remedy))
+    findings += [Finding(name, ok, detail, remedy) for name, ok, detail, remedy in examine_local()]
+    maven = shutil.which("mvn")
+    findings.append(
+        Finding(
+            "maven",
+            maven is not None,
+            maven or "no mvn on PATH; only the candidate kafka needs it",
+            "apt-get install maven, or give --kafka-home DIR",
+            needed=False,
+        )
+    )
+    free = shutil.disk_usage(os.getcwd()).free / 2**30
+    findings.append(Finding("disk", free > 2, f"{free:.0f} GiB free here", "A run of Kafka keeps about 0.2 GiB."))
+    return findings
