@@ -73,7 +73,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     argv: tuple[str, ...]
     started_at: str
-    """UTC, ISO 8601"""
+    """UTC, ISO 8601 with microseconds: the wall clock at the same moment"""
+    started_monotonic_ns: int
+    """``time.monotonic_ns()`` at the start of the run: what a node's own trace counts from (same machine only)"""
     tool_version: str
     backend: str
     candidate: CandidateEntry
