@@ -1,0 +1,155 @@
+"""The backend ``local``: each node a process in a network namespace of its own on this machine, as root or as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from clusters.backends.local import ledger
+from clusters.backends.local.channel import Channel
+from clusters.backends.local.plan import check_addresses
+from clusters.cluster import CpuUse, Launch, NodeSpec
+from clusters.links import Links, Pair
+from workloads.problem import Problem
+
+LAB_MARK = "NEMESIS_LAB"
+"""environment variable that every process of a lab carries"""
+
+
+class LocalCluster:
+    """Implements :class:`clusters.cluster.Cluster`. Safe to call from any number of threads at a time.
+
+    A node is as alive as its main process: when that ends, by itself or by a signal, whatever else the node has started is killed.
+    A node's environment is this process's own, changed by ``Launch.env``.
+    """
+
+    def __init__(self, nodes: Sequence[NodeSpec], ledger_directory: Path | None = None) -> None:
+        self._nodes = tuple(sorted(nodes, key=lambda node: node.node_id))
+        self._names = frozenset(node.name for node in self._nodes)
+        self._ledger = ledger_directory or ledger.default_directory()
+        self._lab = f"lab-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        self._channel: Channel | None = None
+        self._agent_pid = 0
+
+    @property
+    def nodes(self) -> Sequence[NodeSpec]:
+        """All nodes, in order of node id."""
+        return self._nodes
+
+    @property
+    def lab(self) -> str:
+        """The lab's name: the ledger's key, and the value of ``NEMESIS_LAB`` in the environment of its processes."""
+        return self._lab
+
+    def up(self) -> None:
+        """Make the lab. Raises Problem ``namespaces-not-permitted``, ``links-not-available``, ``ledger-not-writable``, …"""
+        if self._channel is not None:
+            raise Problem("lab-exists", f"{self._lab} is up already.", "Take it down first.")
+        addresses = {node.name: node.address for node in self._nodes}
+        check_addresses(addresses)
+        run = self._nodes[0].directory.parent.parent
+        entry = ledger.new_entry(self._lab, run)
+        ledger.write(self._ledger, entry)
+        self._channel = Channel({LAB_MARK: self._lab})
+        try:
+            agents = [ledger.started(self._channel.spawn())]
+            entry = msgspec.structs.replace(entry, agents=tuple(filter(None, agents)))
+            ledger.write(self._ledger, entry)
+            hello = self._channel.call("plan", addresses=addresses)
+            self._agent_pid = hello["host_pid"]
+            agents.append(ledger.started(self._agent_pid))
+            ledger.write(self._ledger, msgspec.structs.replace(entry, agents=tuple(filter(None, agents))))
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """End every process and remove all that was made. Raises Problem ``lab-survives``; the ledger then keeps the entry."""
+        channel, self._channel = self._channel, None
+        if channel is not None and not channel.close():
+            raise Problem(
+                "lab-survives",
+                f"The lab agent (process {self._agent_pid}) does not end after kill -9.",
+                "`nemesis clean` shows and ends what is left.",
+            )
+        ledger.erase(self._ledger, self._lab)
+
+    def start(self, node: str, launch: Launch) -> None:
+        """Start the node's process. Raises Problem ``node-runs`` or ``node-not-started``."""
+        launch.output.parent.mkdir(parents=True, exist_ok=True)
+        self._live.call(
+            "start",
+            node=self._known(node),
+            argv=list(launch.argv),
+            env={**os.environ, **launch.env, LAB_MARK: self._lab},
+            cwd=str(launch.cwd),
+            output=str(launch.output.absolute()),
+        )
+
+    def alive(self, node: str) -> bool:
+        """Whether the node's main process exists (paused ones do)."""
+        return bool(self._live.call("alive", node=self._known(node)))
+
+    def exit_status(self, node: str) -> int | None:
+        """The exit status of the last process that ended (negative: minus the signal), None while it runs."""
+        status = self._live.call("status", node=self._known(node))
+        return None if status is None else int(status)
+
+    def signal(self, node: str, number: int) -> None:
+        """Send a signal to every process of the node, also to those with other parents, sessions or groups.
+
+        SIGKILL returns when all are gone, SIGSTOP when all stand still, both after 5 s at most. Nothing happens to a node without
+        processes. Raises Problem ``node-not-stopped``.
+        """
+        settled = self._live.call("signal", node=self._known(node), number=int(number))
+        if not settled and number == signal.SIGSTOP:
+            raise Problem("node-not-stopped", f"Not every process of {node} stands still 5 s after SIGSTOP.")
+
+    def wait_exit(self, node: str, timeout_s: float) -> bool:
+        """Wait until the node has no process; False when the time is over."""
+        return bool(self._live.call("wait", timeout_s + 30.0, node=self._known(node), timeout_s=timeout_s))
+
+    def cut(self, links: Links) -> None:
+        """Make the link matrix exactly this one. From one partition to another nothing slips through between."""
+        for pair in links.cut:
+            self._known(*pair)
+        self._live.call("cut", pairs=sorted(links.cut))
+
+    def probe(self, pairs: Sequence[Pair]) -> Mapping[Pair, bool]:
+        """Whether a datagram arrives, for each pair; at most 0.15 s for all of them, and at once when all are open."""
+        for pair in pairs:
+            self._known(*pair)
+        arrived = self._live.call("probe", pairs=list(pairs))
+        return dict(zip(pairs, arrived, strict=True))
+
+    def client_socket(self) -> socket.socket:
+        """A new, unconnected, non-blocking TCP socket from which every node can be reached, whatever is cut."""
+        return self._live.take_socket()
+
+    def cpu(self, node: str) -> CpuUse | None:
+        """CPU use of the node's processes since its start, None when there are none."""
+        seconds = self._live.call("cpu", node=self._known(node))
+        return None if seconds is None else CpuUse(*seconds)
+
+    @property
+    def agent_pid(self) -> int:
+        """The host's number of the lab's process 1."""
+        return self._agent_pid
+
+    @property
+    def _live(self) -> Channel:
+        if self._channel is None:
+            raise Problem("lab-down", f"{self._lab} is not up.")
+        return self._channel
+
+    def _known(self, *names: str) -> str:
+        for name in names:
+            if name not in self._names:
+                raise Problem("unknown-node", f"There is no node {name}.", f"Nodes: {', '.join(sorted(self._names))}.")
+        return names[0]

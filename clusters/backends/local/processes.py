@@ -1,0 +1,214 @@
+"""The nodes' processes, seen from the agent: process 1 of the lab, parent of every node and of every orphan.
+
+Which processes belong to a node is asked of the kernel: all that are in the node's network namespace, whoever their parent is
+and whatever session they made. A node is as alive as its main process: when that ends, the rest of the node is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusters.backends.local.network import Network
+from workloads.problem import Problem
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_STOPPED = frozenset("TtZX")
+
+
+@dataclass(slots=True)
+class _Counter:
+    """A sum over threads or processes that come and go: what the gone ones had used stays in it."""
+
+    last: dict[int, int] = field(default_factory=dict)
+    gone: int = 0
+
+    def take(self, seen: Mapping[int, int]) -> int:
+        for key, value in self.last.items():
+            if seen.get(key, -1) < value:
+                self.gone += value
+        self.last = dict(seen)
+        return self.gone + sum(seen.values())
+
+
+@dataclass(slots=True)
+class _Node:
+    main: subprocess.Popen[bytes] | None = None
+    status: int | None = None
+    doomed: bool = False
+    running_ticks: _Counter = field(default_factory=_Counter)
+    waiting_ns: _Counter = field(default_factory=_Counter)
+
+
+class Processes:
+    """Starts, signals, reaps and measures the processes of all nodes.
+
+    ``own_proc`` says that /proc shows this process namespace; else it shows one further out, where the lab's processes are
+    found by their namespace and have a second number.
+    """
+
+    def __init__(self, network: Network, *, own_proc: bool) -> None:
+        self._network = network
+        self._own_proc = own_proc
+        self._nodes = {name: _Node() for name in network.addresses}
+        self._pid_namespace = os.stat("/proc/self/ns/pid").st_ino
+
+    def start(self, name: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, output: str) -> int:
+        """Start the node's main process in its namespace and in a session of its own; returns its process id in the lab.
+
+        Raises Problem ``node-runs`` or ``node-not-started``.
+        """
+        node = self._nodes[name]
+        if node.main is not None or self._members(name):
+            raise Problem("node-runs", f"Node {name} has a running process already.", "End it before a new start.")
+        try:
+            with self._network.inside(name), open(output, "ab") as file:
+                main = subprocess.Popen(
+                    argv,
+                    env=env,
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise Problem(
+                "node-not-started",
+                f"Node {name} cannot be started with {argv[0]}: {error}.",
+                "See its output: " + output,
+            ) from error
+        self._nodes[name] = _Node(main=main)
+        return main.pid
+
+    def alive(self, name: str) -> bool:
+        """Whether the main process exists."""
+        return self._nodes[name].main is not None
+
+    def status(self, name: str) -> int | None:
+        """How the last main process ended: exit code, or minus the signal."""
+        return self._nodes[name].status
+
+    def empty(self, name: str) -> bool:
+        """Whether the node has no process at all."""
+        return self._nodes[name].main is None and not self._members(name)
+
+    def reap(self) -> None:
+        """Take the exit status of every process that ended, orphans included, and doom the rest of a node whose main ended."""
+        mains = {node.main.pid: node for node in self._nodes.values() if node.main is not None}
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            node = mains.get(ended.si_pid)
+            if node is None or node.main is None:
+                os.waitpid(ended.si_pid, 0)
+                continue
+            node.status = node.main.wait()
+            node.main = None
+            node.doomed = True
+
+    def doom(self, name: str) -> None:
+        """Kill everything of the node, again at every :meth:`tick`, until nothing is left."""
+        self._nodes[name].doomed = True
+        self.tick()
+
+    def tick(self) -> bool:
+        """Kill what doomed nodes still have (a process may fork while it is being killed); True while some have."""
+        for name, node in self._nodes.items():
+            if not node.doomed:
+                continue
+            members = self._members(name)
+            for pid, _ in members:
+                _send(pid, signal.SIGKILL)
+            node.doomed = bool(members) or node.main is not None
+        return any(node.doomed for node in self._nodes.values())
+
+    def send(self, name: str, number: int) -> None:
+        """Send a signal to every process that the node has now."""
+        for pid, _ in self._members(name):
+            _send(pid, number)
+
+    def stopped(self, name: str) -> bool:
+        """Whether every process of the node is stopped; those that are not (forked meanwhile) get the signal again."""
+        running = [pid for pid, entry in self._members(name) if _stat(entry)[0] not in _STOPPED]
+        for pid in running:
+            _send(pid, signal.SIGSTOP)
+        return not running
+
+    def cpu(self, name: str) -> tuple[float, float] | None:
+        """Seconds that the node's processes ran, and seconds that their threads waited for a CPU, since the start."""
+        node, members = self._nodes[name], self._members(name)
+        if not members:
+            return None
+        ticks: dict[int, int] = {}
+        waits: dict[int, int] = {}
+        for pid, entry in members:
+            _, ticks[pid] = _stat(entry)
+            waits.update(_thread_waits(entry))
+        running_s = node.running_ticks.take(ticks) / _TICKS_PER_S
+        return running_s, node.waiting_ns.take(waits) / 1e9
+
+    def _members(self, name: str) -> list[tuple[int, Path]]:
+        wanted = self._network.identity(name)
+        return [(pid, entry) for pid, entry in self._all() if _namespace(entry, "net") == wanted]
+
+    def _all(self) -> Iterator[tuple[int, Path]]:
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal():
+                continue
+            if self._own_proc:
+                yield int(entry.name), entry
+            elif _namespace(entry, "pid") == self._pid_namespace and (pid := _innermost_pid(entry)) is not None:
+                yield pid, entry
+
+
+def _namespace(entry: Path, kind: str) -> int | None:
+    """The inode of a process's namespace; None for one that has ended, zombies included."""
+    try:
+        return os.stat(entry / "ns" / kind).st_ino
+    except OSError:
+        return None
+
+
+def _innermost_pid(entry: Path) -> int | None:
+    """The process's number in its own namespace; None when it has ended."""
+    try:
+        lines = (entry / "status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), None)
+
+
+def _stat(entry: Path) -> tuple[str, int]:
+    """State and CPU ticks of a process; a process that ended meanwhile is ``X``."""
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "X", 0
+    return fields[0], int(fields[11]) + int(fields[12])
+
+
+def _thread_waits(entry: Path) -> dict[int, int]:
+    """Thread → nanoseconds that it was runnable and waited for a CPU."""
+    waits = {}
+    with contextlib.suppress(OSError):  # the process ended meanwhile
+        for task in (entry / "task").iterdir():
+            with contextlib.suppress(OSError):  # the thread did
+                waits[int(task.name)] = int((task / "schedstat").read_text().split()[1])
+    return waits
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
