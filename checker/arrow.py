@@ -20,7 +20,7 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: str) -> DataFrame:
     """Run ``function`` over each partition's batches in Python workers; ``schema`` is the DDL of what it yields."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-    from pyspark.sql.pandas.functions import vectorized_udf
+    from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
     from pyspark.util import PythonEvalType
 
     udf: Any = vectorized_udf(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF, "pandas")

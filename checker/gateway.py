@@ -8,7 +8,6 @@ its port. These are internals of PySpark: its minor version is pinned, and a tes
 from __future__ import annotations
 
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -54,7 +53,7 @@ def start_gateway(java: Java, jvm_options: Sequence[str], options: Mapping[str, 
     os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
     os.environ["PYSPARK_GATEWAY_SECRET"] = secret
     try:
-        gateway = launch_gateway()
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
@@ -93,13 +92,8 @@ def _spawn(
             stderr=output,
             env=environment,
             cwd=scratch,
-            preexec_fn=_ignore_interrupt,
+            start_new_session=True,  # Ctrl-C is the controller's: it heals and collects first, then checks
         )
-
-
-def _ignore_interrupt() -> None:
-    """Leave Ctrl-C to the controller: it heals and collects first, and checks what it has."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _await_connection(process: subprocess.Popen[bytes], scratch: Path) -> tuple[int, str]:

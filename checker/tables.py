@@ -1,0 +1,242 @@
+"""Stored runs as Spark tables: one frame a table with the vocabulary's schema, many runs in each, ``run_id`` first.
+
+A table that no run has is an empty frame with its schema. The manifests become the small view ``runs``. Every table is a
+temporary view of its own name, so that checks are SQL; every shared derivation is another view (:mod:`checker.views`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checker.check import ANOMALY, FINDINGS_DDL, TALLY
+from clusters.evidence.schema import TABLES as EVIDENCE_TABLES
+from workloads.history.manifest import Manifest, decode_manifest
+from workloads.history.schema import FAULTS, OPERATIONS
+from workloads.problem import Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMAS: Mapping[str, pa.Schema] = {"operations": OPERATIONS, "faults": FAULTS, **EVIDENCE_TABLES}
+
+CACHED_ROWS_MAX = 5_000_000
+"""beyond it tables are scanned again instead of being kept in memory"""
+
+_RUNS_DDL = (
+    "run_id: string, promises: array<string>, generation: string, voters: array<string>, check_quorum_ms: bigint, "
+    "election_timeout_ms: bigint, fetch_timeout_ms: bigint, recovery_limit_ms: bigint, interrupted: boolean, finished: boolean, "
+    "load_ended_ns: bigint, heal_started_ns: bigint, heal_ended_ns: bigint, final_ended_ns: bigint, "
+    "stalls: array<struct<from_ns: bigint, to_ns: bigint>>, needs: map<string, bigint>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One run's folder: its manifest, and how many rows each of its tables has (absent: there is no such file)."""
+
+    directory: Path
+    manifest: Manifest
+    rows: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a set of runs. ``tables["operations"]`` is a frame, ``tables.sql`` a query over the views."""
+
+    session: SparkSession
+    runs: Sequence[StoredRun]
+    frames: Mapping[str, DataFrame]
+    cached: list[DataFrame] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """Return the frame of a table. Raises KeyError for a name that is no table."""
+        return self.frames[name]
+
+    @property
+    def manifests(self) -> Mapping[str, Manifest]:
+        """Manifest by run_id."""
+        return {run.manifest.run_id: run.manifest for run in self.runs}
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all tables of all runs."""
+        return sum(sum(run.rows.values()) for run in self.runs)
+
+    def sql(self, query: str) -> DataFrame:
+        """Run a query over the views."""
+        return self.session.sql(query)
+
+    def define(self, name: str, query: str, *, cache: bool) -> None:
+        """Make a view that several checks share; a cached one is computed once, by the first job that needs it."""
+        frame = self.session.sql(query)
+        if cache:
+            frame = frame.persist()
+            self.cached.append(frame)
+        frame.createOrReplaceTempView(name)
+
+    def findings(self, *, anomalies: str, tally: str, given: str = "") -> DataFrame:
+        """Return one frame of :data:`checker.check.FINDINGS` from two queries over the views.
+
+        ``anomalies`` selects, by name, run_id, subject, epoch, offset, operations, facts and witness; ``tally`` selects run_id,
+        evidence_rows, exercised, unknown and metrics. ``given`` are common table expressions (``name AS (…), …``) for both.
+        """
+        prefix = f"{given}, " if given else ""
+        return self.session.sql(
+            f"WITH {prefix}found AS ({anomalies}), counted AS ({tally}) "
+            f"SELECT {_FOUND} FROM found UNION ALL SELECT {_COUNTED} FROM counted"
+        )
+
+    def release(self) -> None:
+        """Drop what was cached."""
+        for frame in self.cached:
+            frame.unpersist()
+        self.cached.clear()
+
+
+_TYPES = dict(part.split(" ", 1) for part in FINDINGS_DDL.split(", "))
+
+
+def _aligned(row: str, given: frozenset[str]) -> str:
+    """The select list that brings a query with the columns ``given`` into the form of FINDINGS."""
+    return ", ".join(
+        f"'{row}' AS row" if name == "row" else f"CAST({name if name in given else 'NULL'} AS {kind}) AS {name}"
+        for name, kind in _TYPES.items()
+    )
+
+
+_FOUND = _aligned(ANOMALY, frozenset({"run_id", "subject", "epoch", "offset", "operations", "facts", "witness"}))
+_COUNTED = _aligned(TALLY, frozenset({"run_id", "evidence_rows", "exercised", "unknown", "metrics"}))
+
+
+def read_runs(directories: Sequence[Path]) -> list[StoredRun]:
+    """Read manifests and table sizes. Raises Problem for a folder that is no run, or the same run twice."""
+    runs: list[StoredRun] = []
+    seen: dict[str, Path] = {}
+    for directory in directories:
+        run = _read_run(directory)
+        if (other := seen.get(run.manifest.run_id)) is not None:
+            raise Problem(
+                "run-twice",
+                f"{other} and {directory} are the same run, {run.manifest.run_id}.",
+                "Give it once.",
+                usage=True,
+            )
+        seen[run.manifest.run_id] = directory
+        runs.append(run)
+    return runs
+
+
+def _read_run(directory: Path) -> StoredRun:
+    path = directory / "run.json"
+    try:
+        manifest = decode_manifest(path.read_bytes())
+    except FileNotFoundError:
+        raise Problem(
+            "no-run",
+            f"{directory} holds no run: there is no run.json.",
+            "Give folders that `nemesis run` wrote.",
+            usage=True,
+        ) from None
+    except (msgspec.MsgspecError, OSError) as error:
+        raise Problem("damaged-manifest", f"{path} cannot be read: {error}.", "The run cannot be judged.") from error
+    rows: dict[str, int] = {}
+    for name in SCHEMAS:
+        table = directory / "tables" / f"{name}.parquet"
+        if table.is_file():
+            rows[name] = _row_count(table)
+    return StoredRun(directory, manifest, rows)
+
+
+def _row_count(table: Path) -> int:
+    try:
+        return int(pq.read_metadata(table).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise Problem(
+            "damaged-table",
+            f"{table} is no Parquet file: {error}.",
+            "Delete the folder `tables` and check the run again.",
+        ) from error
+
+
+def open_tables(session: SparkSession, runs: Sequence[StoredRun]) -> Tables:
+    """Make the frames and views of the runs' tables; nothing is read yet."""
+    total = sum(sum(run.rows.values()) for run in runs)
+    frames: dict[str, DataFrame] = {}
+    tables = Tables(session, runs, frames)
+    for name, schema in SCHEMAS.items():
+        paths = [str(run.directory / "tables" / f"{name}.parquet") for run in runs if run.rows.get(name)]
+        frame = _frame(session, paths, schema)
+        if paths and total <= CACHED_ROWS_MAX:
+            frame = frame.persist()
+            tables.cached.append(frame)
+        frame.createOrReplaceTempView(name)
+        frames[name] = frame
+    _runs_frame(session, [run.manifest for run in runs]).createOrReplaceTempView("runs")
+    return tables
+
+
+def _frame(session: SparkSession, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
+    if not paths:
+        return _from_json(session, "[]", spark_schema(schema, ": "))
+    return session.read.schema(spark_schema(schema)).parquet(*paths)
+
+
+def _runs_frame(session: SparkSession, manifests: Sequence[Manifest]) -> DataFrame:
+    rows = [_run_row(manifest) for manifest in manifests]
+    return _from_json(session, msgspec.json.encode(rows).decode(), _RUNS_DDL)
+
+
+def _run_row(manifest: Manifest) -> dict[str, Any]:
+    phases = {phase.name: phase for phase in manifest.phases}
+
+    def moment(name: str, edge: str) -> int | None:
+        return getattr(phases[name], edge) if name in phases else None
+
+    return {
+        "run_id": manifest.run_id,
+        "promises": manifest.candidate.promises,
+        "generation": manifest.candidate.generation,
+        "voters": [node.name for node in manifest.nodes if node.role == "voter"],
+        "check_quorum_ms": manifest.timers.check_quorum_ms,
+        "election_timeout_ms": manifest.timers.election_timeout_ms,
+        "fetch_timeout_ms": manifest.timers.fetch_timeout_ms,
+        "recovery_limit_ms": round(manifest.recovery_limit_s * 1000),
+        "interrupted": manifest.interrupted,
+        "finished": manifest.finished,
+        "load_ended_ns": moment("load", "ended_ns"),
+        "heal_started_ns": moment("heal", "started_ns"),
+        "heal_ended_ns": moment("heal", "ended_ns"),
+        "final_ended_ns": moment("final", "ended_ns"),
+        "stalls": [{"from_ns": begin, "to_ns": end} for begin, end in manifest.stalls],
+        "needs": manifest.needs,
+    }
+
+
+def _from_json(session: SparkSession, document: str, fields: str) -> DataFrame:
+    """A small frame from JSON inside the plan: no Python worker, no job."""
+    return session.sql(f"SELECT inline(from_json(:document, 'array<struct<{fields}>>'))", args={"document": document})
+
+
+def spark_schema(schema: pa.Schema, separator: str = " ") -> str:
+    """Write an Arrow schema of the vocabulary as Spark's DDL. Raises KeyError for a type that it does not use."""
+    return ", ".join(f"`{column.name}`{separator}{_spark_type(column.type)}" for column in schema)
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_spark_type(kind.value_type)}>"
+    names = {
+        pa.string(): "string",
+        pa.int64(): "bigint",
+        pa.int32(): "int",
+        pa.bool_(): "boolean",
+        pa.float64(): "double",
+    }
+    return names[kind]
