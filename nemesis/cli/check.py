@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from nemesis.exit_codes import ExitCode
-
 
 def check(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold runs.", metavar="RUN…")],

@@ -6,18 +6,16 @@ Files that hold a node's promises (``quorum-state``, ``meta.properties``, checkp
 
 from __future__ import annotations
 
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from clusters.candidates.candidate import Candidate, Quorum
 from clusters.cluster import Cluster
 from clusters.collect.collection import Collection
+from nemesis.store.evidence import copy_evidence
 from workloads.problem import Problem
 
 Record = Callable[[str, Mapping[str, Any]], None]
@@ -49,14 +47,12 @@ class Nodes:
         quorum: Quorum,
         record: Record,
         now_ns: Callable[[], int],
-        run_id: str,
     ) -> None:
         self._cluster = cluster
         self._candidate = candidate
         self._quorum = quorum
         self._record = record
         self._now_ns = now_ns
-        self._run_id = run_id
         self._specs = {node.name: node for node in quorum.nodes}
         self._lives = {node.name: _Life() for node in quorum.nodes}
 
@@ -203,13 +199,7 @@ class Nodes:
         self._collect(name, reason, final=final)
 
     def _collect(self, name: str, reason: str, *, final: bool) -> None:
-        spec, life = self._specs[name], self._lives[name]
-        target = spec.directory / "collections" / str(life.collections)
-        for path in self._candidate.keep(spec):
-            copy = target / path.relative_to(spec.data)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, copy)
-        target.mkdir(parents=True, exist_ok=True)
+        life = self._lives[name]
         collection = Collection(
             node=name,
             directory_id=life.directory_id,
@@ -220,7 +210,7 @@ class Nodes:
             final=final,
             reason=reason,
         )
-        (target / "collection.json").write_bytes(msgspec.json.encode(collection))
+        copy_evidence(self._candidate, self._specs[name], collection)
         life.collections += 1
 
     def _event(self, name: str, kind: str, detail: str | None = None) -> None:
@@ -228,7 +218,6 @@ class Nodes:
         self._record(
             "lifecycle",
             {
-                "run_id": self._run_id,
                 "node": name,
                 "directory_id": life.directory_id,
                 "assigned": life.assigned,

@@ -1,0 +1,91 @@
+"""The candidates by name: how each is made from what a person typed, and again from a stored manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusters.candidates.candidate import Candidate
+from workloads.problem import Problem
+
+if TYPE_CHECKING:
+    from clusters.candidates.reference.core.defects import Defect
+    from workloads.clients.client import ClientFactory
+    from workloads.history.manifest import Manifest
+
+CANDIDATES = {
+    "reference": "the project's own KRaft node, with every promise of the design and defects to switch on",
+    "kafka": "Apache Kafka, controllers only, any release from 3.6 (--version) or a local build (--kafka-home)",
+}
+
+
+def make_candidate(
+    name: str,
+    *,
+    version: str | None = None,
+    kafka_home: Path | None = None,
+    quorum: str | None = None,
+    defects: Sequence[str] = (),
+) -> Candidate:
+    """Make a candidate from what a person typed. Raises Problem (usage) for what does not fit together."""
+    if name == "reference":
+        from clusters.candidates.reference.candidate import ReferenceCandidate
+
+        if version is not None or kafka_home is not None:
+            raise Problem(
+                "option-of-kafka",
+                "--version and --kafka-home are for --candidate kafka.",
+                "Add --candidate kafka, or leave them out.",
+                usage=True,
+            )
+        if quorum not in (None, "dynamic"):
+            raise Problem(
+                "quorum-kind", f"The reference's quorum is dynamic, not {quorum!r}.", "Leave --quorum out.", usage=True
+            )
+        return ReferenceCandidate(defects=tuple(defects))
+    if name == "kafka":
+        from clusters.candidates.kafka.candidate import KafkaCandidate
+
+        if defects:
+            raise Problem(
+                "defect-of-reference",
+                "Defects are switches of the reference; Apache Kafka has none.",
+                "Leave --defect out, or --candidate kafka.",
+                usage=True,
+            )
+        if quorum is None:
+            newest = KafkaCandidate(version, home=kafka_home)
+            quorum = "dynamic" if newest.release.dynamic_quorums else "static"
+        return KafkaCandidate(version, home=kafka_home, quorum=quorum)
+    raise Problem(
+        "candidate-unknown", f"There is no candidate {name!r}.", f"There are {', '.join(CANDIDATES)}.", usage=True
+    )
+
+
+def stored_candidate(manifest: Manifest) -> Candidate:
+    """The candidate of a stored run, to read what its nodes left behind."""
+    entry = manifest.candidate
+    if entry.name == "kafka":
+        from clusters.candidates.kafka.candidate import KafkaCandidate
+
+        return KafkaCandidate(entry.version, quorum=entry.quorum)
+    return make_candidate(entry.name, defects=entry.defects)
+
+
+def client_factory(name: str, workload: str, seed: int) -> ClientFactory:
+    """The clients that drive a candidate with a workload."""
+    if name == "kafka":
+        from workloads.clients.kafka import KAFKA_CLIENTS
+
+        return KAFKA_CLIENTS[workload]
+    from workloads.clients.reference import REFERENCE_CLIENTS
+
+    return REFERENCE_CLIENTS[workload]
+
+
+def defects() -> Sequence[Defect]:
+    """All defects of the reference."""
+    from clusters.candidates.reference.core.defects import DEFECTS
+
+    return DEFECTS

@@ -1,0 +1,71 @@
+"""``nemesis run``: one run from the first packet to the report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(help="What is broken: a name that `nemesis list` shows.")],
+    candidate: Annotated[str, typer.Option(help="What is tested: reference or kafka.")] = "reference",
+    version: Annotated[
+        str | None, typer.Option(help="Release of Apache Kafka, e.g. 3.9.2; the newest by default.")
+    ] = None,
+    kafka_home: Annotated[Path | None, typer.Option(help="A local build of Apache Kafka instead of a release.")] = None,
+    quorum: Annotated[
+        str | None, typer.Option(help="static or dynamic; dynamic where the release has it (Kafka 3.9).")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="Voters; what the scenario prefers by default.")] = None,
+    observers: Annotated[int, typer.Option(help="Nodes that replicate and do not vote.")] = 0,
+    workload: Annotated[str | None, typer.Option(help="What clients do: register, log or counter.")] = None,
+    duration: Annotated[float, typer.Option(help="Seconds of load.")] = 20.0,
+    rate: Annotated[float | None, typer.Option(help="Operations a second that become due.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Client processes; half of them are pinned to nodes.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeats the draws of an earlier run.")] = None,
+    defect: Annotated[
+        list[str] | None, typer.Option(help="Switch on a defect of the reference: its name or number. Repeatable.")
+    ] = None,
+    timers: Annotated[str, typer.Option(help="usual, or short (reference only).")] = "usual",
+    master: Annotated[
+        str | None, typer.Option(help="Spark master, e.g. spark://host:7077; local[*] by default.")
+    ] = None,
+    store: Annotated[Path, typer.Option(help="Folder that runs are stored in.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> int:
+    """Deploy a candidate, drive it, break it, and judge what happened.
+
+    Progress goes to stderr, the result to stdout. The first Ctrl-C heals, stops and checks what was recorded; the second
+    leaves at once, and the next command cleans up.
+    """
+    from nemesis import scenario as scenarios
+    from nemesis.cli.session import run_and_judge
+    from nemesis.life.plan import RunOptions, named_timers
+    from nemesis.seeds import SEED_LIMIT, fresh_seed
+    from workloads.problem import Problem
+
+    if seed is not None and not 0 <= seed < SEED_LIMIT:
+        raise Problem("seed-out-of-range", f"A seed is 0 to {SEED_LIMIT - 1}, not {seed}.", "Mend --seed.", usage=True)
+    options = RunOptions(
+        scenario=scenarios.load(scenario),
+        argv=tuple(sys.argv[1:]),
+        seed=fresh_seed() if seed is None else seed,
+        store=store,
+        candidate=candidate,
+        version=version,
+        kafka_home=kafka_home,
+        quorum=quorum,
+        nodes=nodes,
+        observers=observers,
+        workload=workload,
+        duration_s=duration,
+        rate=rate,
+        concurrency=concurrency,
+        defects=tuple(defect or ()),
+        master=master,
+        timers=named_timers(timers),
+    )
+    return run_and_judge(options, as_json=as_json)

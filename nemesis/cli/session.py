@@ -1,0 +1,104 @@
+"""One run from the command line: clean up after others, plan, run, judge, print, exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from checker.session import begin_session
+from clusters.backends.local.ledger import sweep
+from nemesis.cli.outcome import print_outcomes, say_first_steps
+from nemesis.cli.screen import Screen
+from nemesis.exit_codes import ExitCode, of_verdict
+from nemesis.judge import judge
+from nemesis.life.begin import begin_run
+from nemesis.life.controller import control
+from nemesis.life.plan import RunOptions, RunPlan, plan_run
+from nemesis.life.run import Run
+from nemesis.store.manifest import write_manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPARK_PATIENCE_S = 120.0
+
+
+def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
+    """Run, judge and print. Raises Problem when the set-up or the framework failed."""
+    screen = Screen()
+    for leftover in sweep():
+        screen.say(f"cleaned up after a run that was killed: {leftover}")
+    plan = plan_run(options)
+    run = begin_run(plan, screen)
+    screen.say(_headline(plan))
+    screen.say(f"run: {run.folder}")
+    session = _begin_spark(run, options.master)
+    asyncio.run(_control(run, screen))
+    screen.phase("check", "judging what was recorded, on Spark")
+    ready = session.result(_SPARK_PATIENCE_S)
+    judged = judge(ready, [run.folder])
+    print_outcomes(judged, as_json=as_json)
+    if not as_json:
+        say_first_steps(judged[0])
+    return of_verdict(judged[0].verdict.verdict, interrupted=run.manifest.interrupted)
+
+
+async def _control(run: Run, screen: Screen) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if run.stopping.is_set():
+            print("nemesis: left at once; the next command or `nemesis clean` cleans up", file=sys.stderr)
+            sys.stderr.flush()
+            os._exit(ExitCode.INTERRUPTED)
+        screen.say("stopping: healing, stopping the nodes, then checking what was recorded; once more leaves at once")
+        run.stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    ticking = asyncio.create_task(_tick(screen))
+    try:
+        await control(run)
+    finally:
+        ticking.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def _tick(screen: Screen) -> None:
+    while True:
+        await asyncio.sleep(1.0)
+        screen.tick()
+
+
+def _begin_spark(run: Run, master: str | None) -> Future[SparkSession]:
+    """Start Spark in the background before the first fault; both moments are drawn in the timeline."""
+    run.manifest = msgspec.structs.replace(run.manifest, spark_started_ns=run.now_ns())
+    write_manifest(run.folder, run.manifest)
+    session = begin_session(master)
+
+    def ready(_: Future[SparkSession]) -> None:
+        run.spark_ready_ns = run.now_ns()
+
+    session.add_done_callback(ready)
+    return session
+
+
+def _headline(plan: RunPlan) -> str:
+    options, timers = plan.options, plan.options.timers
+    defects = f" with {', '.join(options.defects)}" if options.defects else ""
+    faults = f"{len(plan.schedule)} faults" if plan.schedule else "no faults"
+    return (
+        f"seed {options.seed}: {options.scenario.title}\n"
+        f"{options.candidate} {options.version or ''}{defects}, {plan.voters} voters, {options.observers} observers, "
+        f"{plan.kind} quorum; workload {plan.workload.name}, {plan.pace.rate:g}/s by {plan.pace.concurrency} processes, "
+        f"{options.duration_s:g} s, {faults}\n"
+        f"timers: election {timers.election_timeout_ms} ms, fetch {timers.fetch_timeout_ms} ms, "
+        f"check-quorum {timers.check_quorum_ms} ms"
+    )

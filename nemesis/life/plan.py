@@ -1,0 +1,161 @@
+"""What a run will do, all of it decided before anything starts: candidate, quorum, workload, timers, faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clusters.candidates.candidate import Candidate
+from nemesis.candidates import make_candidate
+from nemesis.faults.registry import PARTITIONS
+from nemesis.faults.schedule import NS, PlannedFault, draw_schedule
+from nemesis.scenario import Scenario
+from nemesis.seeds import stream
+from workloads.history.manifest import Timers
+from workloads.problem import Problem
+from workloads.registry import workload as find_workload
+from workloads.workload import Pace, Workload
+
+TIMERS = Timers(election_timeout_ms=500, fetch_timeout_ms=1000, check_quorum_ms=1500, request_timeout_ms=1000)
+"""Far shorter than Kafka's defaults, so that several faults fit into a run; alike for every candidate, and printed."""
+
+SHORT_TIMERS = Timers(election_timeout_ms=200, fetch_timeout_ms=400, check_quorum_ms=600, request_timeout_ms=400)
+"""For the reference's own tests, where no JVM needs time to breathe."""
+
+
+def named_timers(name: str) -> Timers:
+    """Timers by the name that a person types. Raises Problem (usage) for another one."""
+    known = {"usual": TIMERS, "short": SHORT_TIMERS}
+    if name not in known:
+        raise Problem("timers-unknown", f"There are no timers {name!r}.", f"There are {', '.join(known)}.", usage=True)
+    return known[name]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a person asked for; None means: what the scenario, candidate or workload prefers."""
+
+    scenario: Scenario
+    argv: tuple[str, ...]
+    seed: int
+    store: Path
+    candidate: str = "reference"
+    version: str | None = None
+    kafka_home: Path | None = None
+    quorum: str | None = None
+    nodes: int | None = None
+    observers: int = 0
+    workload: str | None = None
+    duration_s: float = 20.0
+    rate: float | None = None
+    concurrency: int | None = None
+    defects: tuple[str, ...] = ()
+    master: str | None = None
+    timers: Timers = TIMERS
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What will be done."""
+
+    options: RunOptions
+    candidate: Candidate
+    kind: str
+    """static or dynamic"""
+    voters: int
+    workload: Workload
+    workload_options: dict[str, Any]
+    pace: Pace
+    schedule: tuple[PlannedFault, ...]
+    needs: dict[str, int]
+    known_hazard: str
+
+
+def plan_run(options: RunOptions) -> RunPlan:
+    """Decide everything. Raises Problem (usage) for what does not fit together."""
+    candidate = make_candidate(
+        options.candidate,
+        version=options.version,
+        kafka_home=options.kafka_home,
+        quorum=options.quorum,
+        defects=options.defects,
+    )
+    kind = getattr(candidate, "kind", "dynamic")
+    voters = options.nodes or options.scenario.nodes
+    _check_sizes(options, voters)
+    work = find_workload(options.workload or candidate.workloads[0])
+    if work.name not in candidate.workloads:
+        raise Problem(
+            "workload-not-offered",
+            f"The candidate {options.candidate} does not serve the workload {work.name!r}.",
+            f"It serves {', '.join(candidate.workloads)}.",
+            usage=True,
+        )
+    pace = work.pace[options.candidate]
+    pace = Pace(
+        options.rate or pace.rate,
+        options.concurrency or max(pace.concurrency, 2 * (voters + options.observers)),
+        pace.timeout_s,
+    )
+    schedule = _schedule(options, kind, voters)
+    return RunPlan(
+        options=options,
+        candidate=candidate,
+        kind=kind,
+        voters=voters,
+        workload=work,
+        workload_options=dict(work.candidate_options.get(options.candidate, {})),
+        pace=pace,
+        schedule=schedule,
+        needs=_needs(options.scenario, schedule),
+        known_hazard=options.scenario.known_hazard.get(kind, ""),
+    )
+
+
+def _check_sizes(options: RunOptions, voters: int) -> None:
+    name = options.scenario.name
+    if voters < options.scenario.nodes:
+        raise Problem(
+            "too-few-nodes",
+            f"Scenario {name} needs at least {options.scenario.nodes} nodes.",
+            "Raise --nodes.",
+            usage=True,
+        )
+    if not 1 <= voters <= 9 or not 0 <= options.observers <= 9:
+        raise Problem(
+            "nodes-out-of-range", "A quorum has 1 to 9 voters and 0 to 9 observers.", "Mend --nodes.", usage=True
+        )
+    if not 1 <= options.duration_s <= 86_400:
+        raise Problem("duration-out-of-range", "The load lasts 1 to 86400 seconds.", "Mend --duration.", usage=True)
+
+
+def _schedule(options: RunOptions, kind: str, voters: int) -> tuple[PlannedFault, ...]:
+    scenario = options.scenario
+    wipes = (voters - 1) // 2
+    if kind == "static" and scenario.name == "chaos":
+        # On a static quorum a wiped voter is counted as the one it was (KAFKA-14077): no fault to mix in unlabelled.
+        wipes = 0
+    schedule = draw_schedule(
+        scenario.faults,
+        duration_ns=int(options.duration_s * NS),
+        warm_up_ns=int(scenario.warm_up_s * NS),
+        gap_ns=int(scenario.gap_s * NS),
+        period_ns=options.timers.check_quorum_ms * 1_000_000,
+        stream=stream(options.seed, "faults"),
+        replaceable=PARTITIONS,
+        limits={"wipe": wipes},
+    )
+    if scenario.faults and not schedule:
+        raise Problem(
+            "duration-too-short",
+            f"Not one fault of {scenario.name} fits into {options.duration_s:g} s of load.",
+            "Raise --duration.",
+            usage=True,
+        )
+    return schedule
+
+
+def _needs(scenario: Scenario, schedule: tuple[PlannedFault, ...]) -> dict[str, int]:
+    """What the scenario demands, no more than what was planned: a short run is judged by what it could do."""
+    return {name: min(count, len(schedule)) for name, count in scenario.needs.items()}

@@ -1,0 +1,35 @@
+"""Watches the nodes' processes while a run goes on: who ended by itself, who did not get the CPU it asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from clusters.cluster import Cluster, CpuUse
+from nemesis.life.nodes import Nodes
+
+_INTERVAL_S = 0.5
+_STARVED_SHARE = 0.6
+"""of the interval in which the node's threads together waited for a CPU"""
+
+
+async def watch_vitals(cluster: Cluster, nodes: Nodes, now_ns: Callable[[], int], say: Callable[[str], None]) -> None:
+    """Look twice a second until cancelled."""
+    before: dict[str, tuple[int, CpuUse]] = {}
+    while True:
+        await asyncio.sleep(_INTERVAL_S)
+        for name in nodes.names:
+            if name in await asyncio.to_thread(nodes.crashed):
+                await asyncio.to_thread(nodes.note_crash, name)
+                say(f"{name} ended by itself")
+            use = await asyncio.to_thread(cluster.cpu, name)
+            at_ns = now_ns()
+            last = before.pop(name, None)
+            if use is None:
+                continue
+            before[name] = (at_ns, use)
+            if last is not None and use.waiting_s >= last[1].waiting_s:
+                interval_ns = at_ns - last[0]
+                share = (use.waiting_s - last[1].waiting_s) * 1e9 / interval_ns
+                if share > _STARVED_SHARE:
+                    nodes.starved(name, share, interval_ns)

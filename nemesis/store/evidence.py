@@ -1,0 +1,86 @@
+"""Copies of a node's evidence files, and the tables of a stored run made from them and from its journal."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clusters.candidates.candidate import Candidate
+from clusters.cluster import NodeSpec
+from clusters.collect.collection import Collection, read_collections
+from clusters.evidence.schema import TABLES as EVIDENCE
+from nemesis.store.layout import JOURNAL, NODES, TABLES
+from workloads.history.manifest import Manifest, NodeEntry
+from workloads.journal_tables import JournalContents, read_journal
+
+
+def copy_evidence(candidate: Candidate, node: NodeSpec, collection: Collection) -> None:
+    """Copy the node's evidence files into ``collections/<number>``; ``collection.json`` comes last and marks a whole copy."""
+    target = node.directory / "collections" / str(collection.number)
+    target.mkdir(parents=True, exist_ok=True)
+    for path in candidate.keep(node):
+        copy = target / path.relative_to(node.data)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, copy)
+    (target / "collection.json").write_bytes(msgspec.json.encode(collection))
+
+
+def specification(run: Path, node: NodeEntry) -> NodeSpec:
+    """The node of a stored run."""
+    return NodeSpec(node.name, node.node_id, node.role, node.address, node.port, run / NODES / node.name)
+
+
+def collect_leftovers(run: Path, manifest: Manifest, candidate: Candidate, journal: JournalContents) -> None:
+    """Take the final copies that a killed controller did not take; its nodes ended with it."""
+    lives = {row["node"]: row for row in journal.tables["lifecycle"].to_pylist()}
+    for node in manifest.nodes:
+        taken = read_collections(run, node.name)
+        spec = specification(run, node)
+        if any(collection.final for collection, _ in taken) or not spec.data.is_dir():
+            continue
+        last = lives.get(node.name)
+        collection = Collection(
+            node=node.name,
+            directory_id=last["directory_id"] if last else node.directory_id,
+            assigned=bool(last and last["assigned"]),
+            incarnation=last["incarnation"] if last else 0,
+            number=len(taken),
+            ts_ns=last["ts_ns"] if last else 0,
+            final=True,
+            reason="end",
+        )
+        copy_evidence(candidate, spec, collection)
+
+
+def write_tables(run: Path, manifest: Manifest, candidate: Candidate, journal: JournalContents) -> None:
+    """Write ``tables/*.parquet``: what the journal and the nodes' files hold. Raises Problem for foreign files."""
+    tables: dict[str, list[pa.Table]] = {name: [] for name in EVIDENCE}
+    for name, rows in candidate.evidence(manifest, run):
+        tables[name].append(rows)
+    for name in ("quorum_samples", "lifecycle"):
+        tables[name].append(journal.tables[name])
+    whole = {name: pa.concat_tables(parts) if parts else EVIDENCE[name].empty_table() for name, parts in tables.items()}
+    whole["operations"] = journal.tables["operations"]
+    whole["faults"] = journal.tables["faults"]
+    _write(run / TABLES, whole)
+
+
+def read_run_journal(run: Path) -> JournalContents:
+    """The journal of a stored run."""
+    return read_journal(run / JOURNAL)
+
+
+def _write(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+    """All tables or none: they are written beside and moved into place."""
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    for name, table in tables.items():
+        pq.write_table(table, fresh / f"{name}.parquet", compression="zstd")
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
