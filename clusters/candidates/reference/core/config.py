@@ -29,6 +29,8 @@ class NodeConfig:
     """deadline of every request to a peer"""
     fetch_max_wait_ms: int
     """how long a leader holds a fetch that it has nothing to answer; less than ``request_timeout_ms``"""
+    retry_backoff_ms: int = 20
+    """pause before a request that failed is sent again"""
     fetch_max_records: int = 2000
     """records in one fetch answer, at least one batch"""
     max_pending: int = 20_000

@@ -125,7 +125,7 @@ DEFECTS: tuple[Defect, ...] = (
         "M-32",
         "truncates-to-own-high-watermark",
         "A follower whose log diverges truncates it to its own high watermark, which may lag behind what is committed.",
-        truncation_offset=lambda _common_end, high_watermark: high_watermark,
+        truncation_offset=min,
     ),
     _defect(
         "M-59",

@@ -152,7 +152,7 @@ class FetchResponse:
     high_watermark: int
     """−1 until the leader has committed in its epoch"""
     batches: tuple[Batch, ...] = ()
-    """to the log end, committed or not; cut at ``high_watermark`` for clients"""
+    """to the log end, committed or not; for a client (``replica`` None) only what is committed"""
     diverging: EpochEnd | None = None
 
 
