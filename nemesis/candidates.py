@@ -27,8 +27,11 @@ def make_candidate(
     kafka_home: Path | None = None,
     quorum: str | None = None,
     defects: Sequence[str] = (),
-) -> Candidate:
-    """Make a candidate from what a person typed. Raises Problem (usage) for what does not fit together."""
+) -> tuple[Candidate, str]:
+    """Make a candidate from what a person typed, and say its kind of quorum (``static``, ``dynamic``).
+
+    Raises Problem (usage) for what does not fit together.
+    """
     if name == "reference":
         from clusters.candidates.reference.candidate import ReferenceCandidate
 
@@ -43,7 +46,7 @@ def make_candidate(
             raise Problem(
                 "quorum-kind", f"The reference's quorum is dynamic, not {quorum!r}.", "Leave --quorum out.", usage=True
             )
-        return ReferenceCandidate(defects=tuple(defects))
+        return ReferenceCandidate(defects=tuple(defects)), "dynamic"
     if name == "kafka":
         from clusters.candidates.kafka.candidate import KafkaCandidate
 
@@ -57,7 +60,7 @@ def make_candidate(
         if quorum is None:
             newest = KafkaCandidate(version, home=kafka_home)
             quorum = "dynamic" if newest.release.dynamic_quorums else "static"
-        return KafkaCandidate(version, home=kafka_home, quorum=quorum)
+        return KafkaCandidate(version, home=kafka_home, quorum=quorum), quorum
     raise Problem(
         "candidate-unknown", f"There is no candidate {name!r}.", f"There are {', '.join(CANDIDATES)}.", usage=True
     )
@@ -70,10 +73,10 @@ def stored_candidate(manifest: Manifest) -> Candidate:
         from clusters.candidates.kafka.candidate import KafkaCandidate
 
         return KafkaCandidate(entry.version, quorum=entry.quorum)
-    return make_candidate(entry.name, defects=entry.defects)
+    return make_candidate(entry.name, defects=entry.defects)[0]
 
 
-def client_factory(name: str, workload: str, seed: int) -> ClientFactory:
+def client_factory(name: str, workload: str) -> ClientFactory:
     """The clients that drive a candidate with a workload."""
     if name == "kafka":
         from workloads.clients.kafka import KAFKA_CLIENTS

@@ -43,10 +43,10 @@ def examine() -> list[Finding]:
         findings.append(Finding("assertions", False, "python -O drops them", "Run without -O and PYTHONOPTIMIZE."))
     try:
         java = find_java()
-        findings.append(Finding("java", True, f"version {java.major} at {java.home}"))
+        findings.append(Finding("java", True, f"version {java.version} at {java.home}"))
     except Problem as problem:
         findings.append(Finding("java", False, problem.what, problem.remedy))
-    findings += [Finding(name, ok, detail, remedy) for name, ok, detail, remedy in examine_local()]
+    findings += [Finding(tried.name, tried.ok, tried.detail, tried.remedy) for tried in examine_local()]
     maven = shutil.which("mvn")
     findings.append(
         Finding(

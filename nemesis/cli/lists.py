@@ -22,14 +22,14 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print one JSO
             "scenarios": [{"name": s.name, "title": s.title, "text": s.text, "nodes": s.nodes} for s in scenarios],
             "workloads": [{"name": w.name, "title": w.title} for w in WORKLOADS],
             "candidates": [{"name": name, "text": text} for name, text in CANDIDATES.items()],
-            "defects": [{"number": d.number, "name": d.name, "text": d.description} for d in defects()],
+            "defects": [{"number": d.number, "name": d.name, "text": d.sentence} for d in defects()],
         }
         print(json.dumps(document, indent=2))
         return ExitCode.VALID
     _table("Scenarios (nemesis run NAME)", [(s.name, s.title) for s in scenarios])
     _table("Workloads (--workload)", [(w.name, w.title) for w in WORKLOADS])
     _table("Candidates (--candidate)", list(CANDIDATES.items()))
-    _table("Defects of the reference (--defect)", [(d.name, f"{d.number:5} {d.description}") for d in defects()])
+    _table("Defects of the reference (--defect)", [(d.name, f"{d.number:5} {d.sentence}") for d in defects()])
     return ExitCode.VALID
 
 

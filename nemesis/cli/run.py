@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 
-def run(
+def run(  # noqa: PLR0917 - the options of a command line are its parameters
     scenario: Annotated[str, typer.Argument(help="What is broken: a name that `nemesis list` shows.")],
     candidate: Annotated[str, typer.Option(help="What is tested: reference or kafka.")] = "reference",
     version: Annotated[

@@ -11,6 +11,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -103,7 +104,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
         where = Field(cluster, nodes, sampler, run.now_ns, patience)
         async with prepare_clients(run.plan.options.candidate, run.plan.workload.name, connect, nodes.names) as clients:
             access = Access(connect, nodes.names, clients)
-            await _drive(run, journal, where, sampler, access)
+            await _drive(run, journal, where, access)
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):
             await _end(background)
             await asyncio.to_thread(nodes.finish)
@@ -111,7 +112,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
         await _end(background)
 
 
-async def _drive(run: Run, journal: Journal, where: Field, sampler: QuorumSampler, access: Access) -> None:
+async def _drive(run: Run, journal: Journal, where: Field, access: Access) -> None:
     """Set up, load and break, heal, recover, read."""
     plan = run.plan
     work = plan.workload.make_plan(stream(run.manifest.seed, "workload"), plan.workload_options)
@@ -224,7 +225,7 @@ async def _format_and_start(run: Run, nodes: Nodes) -> None:
     with ThreadPoolExecutor(len(nodes.names)) as pool:
         loop = asyncio.get_running_loop()
         await asyncio.gather(
-            *(loop.run_in_executor(pool, lambda n=name: nodes.format(n, first=True)) for name in nodes.names)
+            *(loop.run_in_executor(pool, partial(nodes.format, name, first=True)) for name in nodes.names)
         )
     identities = nodes.identities()
     entries = [

@@ -74,14 +74,13 @@ class RunPlan:
 
 def plan_run(options: RunOptions) -> RunPlan:
     """Decide everything. Raises Problem (usage) for what does not fit together."""
-    candidate = make_candidate(
+    candidate, kind = make_candidate(
         options.candidate,
         version=options.version,
         kafka_home=options.kafka_home,
         quorum=options.quorum,
         defects=options.defects,
     )
-    kind = getattr(candidate, "kind", "dynamic")
     voters = options.nodes or options.scenario.nodes
     _check_sizes(options, voters)
     work = find_workload(options.workload or candidate.workloads[0])
