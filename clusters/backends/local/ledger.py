@@ -109,7 +109,8 @@ def write(directory: Path, entry: Entry) -> Path:
 
 def erase(directory: Path, lab: str) -> None:
     """Forget a lab of which nothing is left."""
-    (directory / f"{lab}.json").unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        (directory / f"{lab}.json").unlink()
 
 
 def pending(directory: Path | None = None) -> list[Leftover]:

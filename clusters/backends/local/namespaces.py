@@ -83,27 +83,25 @@ def not_permitted(error: OSError, *, privileged: bool) -> Problem:
 
 
 def _remedies(error: OSError, *, privileged: bool) -> list[str]:
-    if privileged:
-        return ["Lift the seccomp filter that refuses unshare (container: `--privileged`)."]
     found = []
-    if _sysctl("kernel/unprivileged_userns_clone") == "0":
+    if not privileged and _sysctl("kernel/unprivileged_userns_clone") == "0":
         found.append("Allow user namespaces: `sysctl -w kernel.unprivileged_userns_clone=1` as root.")
-    if _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
+    if not privileged and _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
         found.append("Allow user namespaces: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` as root.")
-    if _sysctl("user/max_user_namespaces") == "0" or error.errno == errno.ENOSPC:
-        found.append("Allow more user namespaces: `sysctl -w user.max_user_namespaces=15000` as root.")
-    for kind in ("net", "pid", "mnt"):
-        if _sysctl(f"user/max_{kind}_namespaces") == "0":
+    for kind in ("user", "net", "pid", "mnt"):
+        if _sysctl(f"user/max_{kind}_namespaces") == "0" and (kind != "user" or not privileged):
             found.append(f"Allow more namespaces: `sysctl -w user.max_{kind}_namespaces=15000` as root.")
+    if error.errno == errno.ENOSPC and not found:
+        found.append("Too many namespaces exist or are nested: raise the limits in `sysctl user` as root.")
     if _in_container():
         found.append(
-            "In a container: start it with `--privileged`, or with `--security-opt seccomp=unconfined` as a user."
+            "In a container: start it with `--privileged`, or as a user with `--security-opt seccomp=unconfined`."
         )
     if os.getuid() != 0:
         found.append("Or run as root.")
-    elif not found:
-        found.append("This root lacks CAP_SYS_ADMIN: run with the capabilities SYS_ADMIN and NET_ADMIN.")
-    return found
+    elif not privileged:
+        found.append("This root lacks CAP_SYS_ADMIN: give it the capabilities SYS_ADMIN and NET_ADMIN.")
+    return found or ["Something refuses it even to root: look for a seccomp filter or a security module."]
 
 
 def _in_container() -> bool:
