@@ -39,7 +39,7 @@ _ROWS = (
     KafkaError(5, "LEADER_NOT_AVAILABLE", True, "nobody to append was known"),
     KafkaError(6, "NOT_LEADER_OR_FOLLOWER", True, "checked before serving"),
     KafkaError(7, "REQUEST_TIMED_OUT", False, "the record waits for its commit"),
-    KafkaError(8, "BROKER_NOT_AVAILABLE", False, "shutting down; what was appended may still be committed"),
+    KafkaError(8, "BROKER_NOT_AVAILABLE", True, "closing, refused before appending"),
     KafkaError(10, "MESSAGE_TOO_LARGE", True, "refused before appending"),
     KafkaError(13, "NETWORK_EXCEPTION", False, "the request may have arrived"),
     KafkaError(19, "NOT_ENOUGH_REPLICAS", True, "refused before appending"),
