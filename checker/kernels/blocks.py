@@ -39,7 +39,7 @@ from checker.kernels.findings import (
     renumbered,
     together,
 )
-from checker.kernels.floor import below_floor, order_by
+from checker.kernels.floor import Placed, below_floor, order_by
 
 READ, WRITE, SWAP = 0, 1, 2
 OK, FAIL, INFO = 0, 1, 2
@@ -106,7 +106,7 @@ def judge(rows: Registers) -> tuple[Findings, Ints, Blocks]:
     writer[new_value[definite]] = np.flatnonzero(definite)
     writer[initial_value] = _INITIAL_WRITER
 
-    kept = _keep_seen(rows.f, rows.status, seen_value, new_value, writer)
+    kept = _keep_seen(rows.f, rows.status, seen_value, writer)
     kept &= ~_rows_of(rows, unfit)
     parts, broken = _values_out_of_thin_air(rows, kept, seen_value, writer, failed_writer)
     kept &= ~broken
@@ -140,8 +140,8 @@ def _number_values(rows: Registers) -> tuple[Ints, Ints, Ints, int]:
     return number[:count], number[count : 2 * count], number[2 * count :], int(changed.sum())
 
 
-@njit(cache=True)  # type: ignore[misc]
-def _keep_seen(f: Ints, status: Ints, seen: Ints, new: Ints, writer: Ints) -> Bools:
+@njit(cache=True)
+def _keep_seen(f: Ints, status: Ints, seen: Ints, writer: Ints) -> Bools:
     """Which operations took effect: those ok, and unknown ones whose value was seen by one that took effect."""
     kept = np.zeros(len(f), dtype=np.bool_)
     for row in range(len(f)):
@@ -181,7 +181,7 @@ def _swapped_twice(swaps: Ints, seen_value: Ints) -> Findings:
     return findings(Broken.SWAPPED_TWICE, ordered[again], ordered[again + 1])
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _chains(value_count: int, swaps: Ints, seen: Ints, new: Ints) -> tuple[Ints, Ints, Bools]:
     """Per value the first value of its chain of swaps and its depth in it; and the values that are on a cycle or behind one."""
     parent = np.full(value_count, ABSENT, dtype=np.int64)
@@ -231,7 +231,7 @@ def _order_inside_and_between(
     rows: Registers, forced: Ints, block: Ints, position: Ints, initial_root: Ints
 ) -> list[Findings]:
     """Steps 2 and 3 of the decision."""
-    inside = below_floor(block[forced], rows.invoked[forced], rows.completed[forced], position[forced])
+    inside = below_floor(Placed(block[forced], rows.invoked[forced], rows.completed[forced], position[forced]))
     inside = renumbered(inside, forced)
     inside.kind[:] = int(Broken.OUT_OF_ORDER)
 
@@ -249,7 +249,7 @@ def _order_inside_and_between(
     return [inside, between]
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _extent(by_block: Ints, block: Ints, invoked: Ints, completed: Ints) -> tuple[Ints, Ints]:
     """Per block the row that completed first and the row that was invoked last."""
     earliest = np.empty(len(by_block), dtype=np.int64)
@@ -269,7 +269,7 @@ def _extent(by_block: Ints, block: Ints, invoked: Ints, completed: Ints) -> tupl
     return earliest[:count], latest[:count]
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _interleaved(order: Ints, segment: Ints, ends: Ints, begins: Ints) -> tuple[Ints, Ints]:
     """Pairs of blocks of one register that each must precede the other: at most one pair a block, the widest partner.
 

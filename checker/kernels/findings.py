@@ -60,7 +60,7 @@ class Findings(NamedTuple):
     rows: Ints
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """How many there are."""
         return len(self.kind)
 
@@ -83,5 +83,5 @@ def together(parts: Sequence[Findings]) -> Findings:
 
 def renumbered(found: Findings, rows: Ints) -> Findings:
     """Translate findings about a selection of rows back to the numbers of the whole: selection row i is ``rows[i]``."""
-    translated = np.where(found.rows == ABSENT, ABSENT, rows[found.rows]) if found.count else found.rows
+    translated = np.where(found.rows == ABSENT, ABSENT, rows[found.rows]) if found.total else found.rows
     return Findings(found.kind, translated)

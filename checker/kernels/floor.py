@@ -27,6 +27,15 @@ from numba import njit
 from checker.kernels.findings import ABSENT, NOTHING, Bools, Broken, Findings, Ints, findings, together
 
 
+class Placed(NamedTuple):
+    """Operations whose position is known, one element a row; ``segment`` numbers independent objects (run and key)."""
+
+    segment: Ints
+    invoked: Ints
+    completed: Ints
+    position: Ints
+
+
 class Floor(NamedTuple):
     """Per operation: the floor at its invocation (NOTHING where there was none), and the row that had set it (−1: none)."""
 
@@ -43,64 +52,66 @@ def order_by(segment: Ints, time: Ints) -> Ints:
     return np.lexsort((time, segment))
 
 
-@njit(cache=True)  # type: ignore[misc]
-def _sweep(
-    by_invocation: Ints,
-    by_completion: Ints,
-    segment: Ints,
-    invoked: Ints,
-    completed: Ints,
-    position: Ints,
-    floor: Ints,
-    setter: Ints,
-) -> None:
+@njit(cache=True)
+def _sweep(by_invocation: Ints, by_completion: Ints, rows: Placed) -> tuple[Ints, Ints]:
     """Merge the two orders; both list whole segments one after the other."""
     count = len(by_invocation)
+    floor = np.empty(count, dtype=np.int64)
+    setter = np.empty(count, dtype=np.int64)
     following = 0
     current_floor = NOTHING
     current_setter = ABSENT
     for index in range(count):
         row = by_invocation[index]
-        if index == 0 or segment[row] != segment[by_invocation[index - 1]]:
+        if index == 0 or rows.segment[row] != rows.segment[by_invocation[index - 1]]:
             following = index
             current_floor = NOTHING
             current_setter = ABSENT
         while following < count:
             candidate = by_completion[following]
-            if segment[candidate] != segment[row] or completed[candidate] >= invoked[row]:
+            if rows.segment[candidate] != rows.segment[row] or rows.completed[candidate] >= rows.invoked[row]:
                 break
-            if position[candidate] > current_floor:
-                current_floor = position[candidate]
+            if rows.position[candidate] > current_floor:
+                current_floor = rows.position[candidate]
                 current_setter = candidate
             following += 1
         floor[row] = current_floor
         setter[row] = current_setter
+    return floor, setter
 
 
-def floor_at_invocation(segment: Ints, invoked: Ints, completed: Ints, position: Ints) -> Floor:
+def floor_at_invocation(rows: Placed) -> Floor:
     """The floor that each operation met in its segment. An operation of unknown position carries NOTHING and sets no floor."""
-    count = len(segment)
-    floor = np.empty(count, dtype=np.int64)
-    setter = np.empty(count, dtype=np.int64)
-    _sweep(
-        order_by(segment, invoked), order_by(segment, completed), segment, invoked, completed, position, floor, setter
-    )
+    floor, setter = _sweep(order_by(rows.segment, rows.invoked), order_by(rows.segment, rows.completed), rows)
     return Floor(floor, setter)
 
 
-def below_floor(
-    segment: Ints, invoked: Ints, completed: Ints, position: Ints, at_least: Bools | None = None
-) -> Findings:
+def below_floor(rows: Placed, at_least: Bools | None = None) -> Findings:
     """Find every operation below the floor at its invocation, with the operation that had set it.
 
-    ``segment`` numbers independent objects (run and key); ``at_least`` marks positions that are lower bounds.
+    ``at_least`` marks positions that are lower bounds.
     """
-    floor = floor_at_invocation(segment, invoked, completed, position)
-    late = (position < floor.position) & (position != NOTHING)
+    floor = floor_at_invocation(rows)
+    late = (rows.position < floor.position) & (rows.position != NOTHING)
     if at_least is not None:
         late &= ~at_least
-    rows = np.flatnonzero(late)
-    return findings(Broken.BELOW_FLOOR, floor.setter[rows], rows)
+    found = np.flatnonzero(late)
+    return findings(Broken.BELOW_FLOOR, floor.setter[found], found)
+
+
+class Additions(NamedTuple):
+    """Fetch-and-add operations that did not fail, one element a row.
+
+    ``start`` is the value before the addition, NOTHING for an addition of unknown outcome, which completes at NEVER.
+    ``initial`` has one value a segment, NOTHING where it is not known.
+    """
+
+    segment: Ints
+    invoked: Ints
+    completed: Ints
+    start: Ints
+    delta: Ints
+    initial: Ints
 
 
 class CounterFindings(NamedTuple):
@@ -110,23 +121,21 @@ class CounterFindings(NamedTuple):
     unfit: Ints
 
 
-def counter(
-    segment: Ints, invoked: Ints, completed: Ints, start: Ints, delta: Ints, initial: Ints | None = None
-) -> CounterFindings:
+def counter(rows: Additions) -> CounterFindings:
     """Judge fetch-and-add: an addition that returned v took v … v + delta − 1, and the values taken give the order.
 
-    ``start`` is NOTHING for an addition of unknown outcome, which completes at NEVER; failed ones are left out by the caller.
-    ``initial`` holds one value a segment number, NOTHING where it is not known. With one positive delta a segment this is
-    exact: no two additions overlap, none is below the floor, and each gap is filled by distinct unknown additions. An unknown
-    addition can stand at v iff the floor at its invocation is at most v; those sets are nested, so by Hall's condition it is
-    enough that, at each gap, no more places lie at or before it than unknown additions can stand at or before it.
+    With one positive delta a segment this is exact: no two additions overlap, none is below the floor, and each gap is filled by
+    distinct unknown additions. An unknown addition can stand at v iff the floor at its invocation is at most v; those sets are
+    nested, so by Hall's condition it is enough that, at each gap, no more places lie at or before it than unknown additions can
+    stand at or before it.
 
     Segments with different or non-positive deltas are exact only while they have no gap; others are returned as unfit.
     """
+    segment, start, delta = rows.segment, rows.start, rows.delta
     known = np.flatnonzero(start != NOTHING)
     order = known[np.lexsort((start[known], segment[known]))]
     # Unknown additions have no position of their own: their floors are what the gaps below are matched with.
-    floor = floor_at_invocation(segment, invoked, completed, start)
+    floor = floor_at_invocation(Placed(segment, rows.invoked, rows.completed, start))
     late = np.flatnonzero((start != NOTHING) & (start < floor.position))
     parts = [findings(Broken.BELOW_FLOOR, floor.setter[late], late)]
 
@@ -134,9 +143,7 @@ def counter(
     same[1:] = segment[order[1:]] == segment[order[:-1]]
     previous = np.where(same, np.roll(order, 1), ABSENT)
     before = np.where(same, start[previous] + delta[previous], NOTHING)
-    if initial is not None and len(order):
-        first = ~same
-        before[first] = initial[segment[order[first]]]
+    before[~same] = rows.initial[segment[order[~same]]]
     overlap = (before != NOTHING) & (start[order] < before)
     parts.append(findings(Broken.OVERLAP, previous[overlap], order[overlap]))
 
@@ -146,7 +153,7 @@ def counter(
     in_uneven = np.isin(segment[order], uneven)
     unfit = np.unique(segment[order[gapped & in_uneven]])
     gap = np.where(in_uneven, 0, gap)
-    parts.append(_unfilled_gaps(segment, delta, start, floor.position, order, previous, gap))
+    parts.append(_unfilled_gaps(rows, floor.position, order, previous, gap))
     return CounterFindings(together(parts), unfit)
 
 
@@ -159,22 +166,21 @@ def _uneven_segments(segment: Ints, delta: Ints) -> Ints:
     bounds = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     least = np.minimum.reduceat(delta[by_segment], bounds)
     greatest = np.maximum.reduceat(delta[by_segment], bounds)
-    return ordered[bounds][(least != greatest) | (least <= 0)]
+    uneven: Ints = ordered[bounds][(least != greatest) | (least <= 0)]
+    return uneven
 
 
-def _unfilled_gaps(
-    segment: Ints, delta: Ints, start: Ints, floor: Ints, order: Ints, previous: Ints, gap: Ints
-) -> Findings:
+def _unfilled_gaps(rows: Additions, floor: Ints, order: Ints, previous: Ints, gap: Ints) -> Findings:
     """The first gap of each segment that unknown additions cannot fill; ``gap`` stands beside ``order``."""
+    segment, start, delta = rows.segment, rows.start, rows.delta
     unknown = np.flatnonzero(start == NOTHING)
     step = np.maximum(delta[order], 1)
     needed = _running_sum(segment[order], -(-gap // step))
     by_floor = unknown[np.lexsort((floor[unknown], segment[unknown]))]
     available = _count_below(segment[by_floor], floor[by_floor], segment[order], start[order])
-    rows = np.flatnonzero((gap > 0) & ((needed > available) | (gap % step != 0)))
-    _, first = np.unique(segment[order[rows]], return_index=True)
-    rows = rows[first]
-    return findings(Broken.GAP, previous[rows], order[rows])
+    short = np.flatnonzero((gap > 0) & ((needed > available) | (gap % step != 0)))
+    _, first = np.unique(segment[order[short]], return_index=True)
+    return findings(Broken.GAP, previous[short[first]], order[short[first]])
 
 
 def _running_sum(segment: Ints, values: Ints) -> Ints:
@@ -187,7 +193,7 @@ def _running_sum(segment: Ints, values: Ints) -> Ints:
     return sums - base
 
 
-@njit(cache=True)  # type: ignore[misc]
+@njit(cache=True)
 def _count_below(segment: Ints, floor: Ints, at_segment: Ints, at_start: Ints) -> Ints:
     """For each (segment, start), in that order: how many rows of the segment have floor < start. Both sides are sorted."""
     counts = np.zeros(len(at_segment), dtype=np.int64)

@@ -96,5 +96,5 @@ def test_unknown_swap_counts_when_its_value_was_seen() -> None:
 
 def test_values_that_are_not_unique_are_left_to_the_search() -> None:
     found, unfit = registers(registers_of([history(write(1, at=(0, 1)), write(1, at=(2, 3)))]))
-    assert found.count == 0
+    assert found.total == 0
     assert unfit.tolist() == [0]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checker.kernels.findings import NOTHING, Broken, Findings
-from checker.kernels.floor import CounterFindings, below_floor, counter
+from checker.kernels.floor import Additions, CounterFindings, Placed, below_floor, counter
 from tests.checker.kernels.generators import counter_histories, log_histories
 from tests.checker.kernels.rows import completed, ints
 from tests.histories import add, append, history, poll
@@ -38,7 +38,9 @@ def _logs(histories: Sequence[tuple[Sequence[Operation], dict[int, int]]]) -> tu
             ended.append(completed(row))
             position.append(place)
             at_least.append(least)
-    found = below_floor(ints(segment), ints(invoked), ints(ended), ints(position), np.array(at_least, dtype=np.bool_))
+    found = below_floor(
+        Placed(ints(segment), ints(invoked), ints(ended), ints(position)), np.array(at_least, dtype=np.bool_)
+    )
     return found, segment
 
 
@@ -50,12 +52,14 @@ def _counters(histories: Sequence[Sequence[Operation]], initial: int = 0) -> Cou
         if row.status is not Status.FAIL
     ]
     return counter(
-        ints([number for number, _ in rows]),
-        ints([row.invoked_ns for _, row in rows]),
-        ints([completed(row) for _, row in rows]),
-        ints([row.output[0] if row.status is Status.OK else NOTHING for _, row in rows]),
-        ints([row.input[0] for _, row in rows]),
-        ints([initial] * len(histories)),
+        Additions(
+            ints([number for number, _ in rows]),
+            ints([row.invoked_ns for _, row in rows]),
+            ints([completed(row) for _, row in rows]),
+            ints([row.output[0] if row.status is Status.OK else NOTHING for _, row in rows]),
+            ints([row.input[0] for _, row in rows]),
+            ints([initial] * len(histories)),
+        )
     )
 
 
