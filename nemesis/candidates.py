@@ -76,15 +76,15 @@ def stored_candidate(manifest: Manifest) -> Candidate:
     return make_candidate(entry.name, defects=entry.defects)[0]
 
 
-def client_factory(name: str, workload: str) -> ClientFactory:
-    """The clients that drive a candidate with a workload."""
+def client_factory(name: str, workload: str, cluster_id: str) -> ClientFactory:
+    """The clients that drive a candidate with a workload, for one run."""
     if name == "kafka":
         from workloads.clients.kafka import KAFKA_CLIENTS
 
-        return KAFKA_CLIENTS[workload]
-    from workloads.clients.reference import REFERENCE_CLIENTS
+        return KAFKA_CLIENTS[workload](cluster_id)
+    from workloads.clients.reference import ReferenceClients
 
-    return REFERENCE_CLIENTS[workload]
+    return ReferenceClients()
 
 
 def defects() -> Sequence[Defect]:

@@ -22,7 +22,7 @@ from clusters.candidates.candidate import Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.evidence.identity import uuid_to_text
 from clusters.links import OPEN
-from nemesis.candidates import prepare_clients
+from nemesis.candidates import client_factory
 from nemesis.faults.execute import execute
 from nemesis.faults.field import Field
 from nemesis.faults.process import start_and_wait
@@ -102,9 +102,8 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
             await _first_leader(sampler, nodes, run)
         patience = min(_STOP_PATIENCE_S, 3 * run.manifest.timers.check_quorum_ms / 1000)
         where = Field(cluster, nodes, sampler, run.now_ns, patience)
-        async with prepare_clients(run.plan.options.candidate, run.plan.workload.name, connect, nodes.names) as clients:
-            access = Access(connect, nodes.names, clients)
-            await _drive(run, journal, where, access)
+        clients = client_factory(run.plan.options.candidate, run.plan.workload.name, quorum.cluster_id)
+        await _drive(run, journal, where, Access(connect, nodes.names, clients))
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):
             await _end(background)
             await asyncio.to_thread(nodes.finish)
