@@ -8,8 +8,7 @@ are for. An answer with an error is no claim, whatever leader it names (Kafka's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +57,14 @@ class _Seen:
 
 
 class QuorumSampler:
-    """Samples all nodes from :meth:`start` to :meth:`stop`. ``record`` gets each row of ``quorum_samples``."""
+    """Samples all nodes while :meth:`run` runs. ``record`` gets each row of ``quorum_samples``."""
 
     def __init__(
         self,
         connect: Connect,
         nodes: tuple[str, ...],
-        record: Callable[[str, Mapping[str, Any]], None],
         now_ns: Clock,
+        record: Callable[[Row], None],
         *,
         interval_s: float = INTERVAL_S,
         timeout_s: float = TIMEOUT_S,
@@ -79,20 +78,12 @@ class QuorumSampler:
         self._deadlines = Deadlines()
         self._versions: dict[str, int] = {}
         self._seen = {node: _Seen() for node in nodes}
-        self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Begin to ask. Needs a running event loop."""
-        self._tasks = [asyncio.create_task(self._sample(node), name=f"sample {node}") for node in self._nodes]
-
-    async def stop(self) -> None:
-        """End all tasks. Raises what one of them died of, which is a fault of the framework."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+    async def run(self) -> None:
+        """Ask until cancelled. Raises what a sampling task died of, which is a fault of the framework."""
+        async with asyncio.TaskGroup() as group:
+            for node in self._nodes:
+                group.create_task(self._sample(node), name=f"sample {node}")
 
     def current_leader(self) -> tuple[str, int] | None:
         """Return the fresh claim of leadership with the highest epoch, (node, epoch); None when there is none."""
@@ -138,7 +129,7 @@ class QuorumSampler:
         return read_answer(node, asked_ns, self._now_ns(), quorum)
 
     def _keep(self, node: str, row: Row) -> None:
-        self._record("quorum_samples", row)
+        self._record(row)
         seen = self._seen[node]
         answered = row["error"] is None or row["error"].isupper()
         self._seen[node] = _Seen(
