@@ -16,10 +16,10 @@ from clusters.candidates.reference.core.messages import (
     Error,
     FetchResponse,
     PeerRequest,
-    PeerResponse,
     ReadOffsetRequest,
     ReadOffsetResponse,
     ReplicaKey,
+    Response,
     VoteResponse,
 )
 from clusters.candidates.reference.core.replica import NEVER_MS, Call, PendingRead, Replica, Sent
@@ -106,7 +106,7 @@ def _transmit(node: Replica, request: PeerRequest, sent: Sent) -> int:
     return correlation
 
 
-def on_response(node: Replica, correlation: int, response: PeerResponse) -> None:
+def on_response(node: Replica, correlation: int, response: Response) -> None:
     """A peer answers; an answer that nobody waits for, or of another kind than was asked for, changes nothing."""
     sent = _settle_call(node, correlation)
     if sent is None:

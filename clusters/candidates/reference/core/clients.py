@@ -12,7 +12,7 @@ from clusters.candidates.reference.core.messages import (
     ReadRequest,
     ReadResponse,
 )
-from clusters.candidates.reference.core.records import DATA, Batch, Command
+from clusters.candidates.reference.core.records import DATA, Batch, well_formed
 from clusters.candidates.reference.core.replica import (
     NEVER_MS,
     Leadership,
@@ -23,6 +23,7 @@ from clusters.candidates.reference.core.replica import (
     reply,
     trace,
 )
+from clusters.wire.reference_records import Command
 
 MAX_BATCH_RECORDS = 1000
 
@@ -31,7 +32,7 @@ def on_append(node: Replica, token: Token, request: AppendRequest) -> None:
     """A client writes. A refusal here is definite: nothing was appended."""
     leadership = node.leadership
     error = Error.NONE
-    if not request.commands or not all(command.well_formed for command in request.commands):
+    if not request.commands or not all(map(well_formed, request.commands)):
         error = Error.INVALID_REQUEST
     elif node.closing:
         error = Error.BROKER_NOT_AVAILABLE

@@ -20,7 +20,7 @@ class NodeConfig:
     """the initial voters; a node that is none of them by node id *and* directory id is an observer (R853-9, R853-31)"""
     election_timeout_ms: int
     election_jitter_ms: int
-    """a drawn 0 … this is added to each election timeout; 0 makes timers tie"""
+    """a drawn 0 … this is added to each election timeout, and up to a quarter of it to the fetch timeout; 0 makes timers tie"""
     fetch_timeout_ms: int
     """a follower without a successful fetch for so long stands for election"""
     check_quorum_ms: int

@@ -15,7 +15,15 @@ from clusters.candidates.reference.core.messages import (
 )
 from clusters.candidates.reference.core.replica import Election, Replica, reply, trace
 from clusters.candidates.reference.core.roles import Event, State, step
-from clusters.candidates.reference.core.states import election_timeout_ms, follow, hear, lead, learn_epoch, move
+from clusters.candidates.reference.core.states import (
+    begin_fetching,
+    election_timeout_ms,
+    follow,
+    hear,
+    lead,
+    learn_epoch,
+    move,
+)
 
 
 def on_election_timeout(node: Replica) -> None:
@@ -66,7 +74,7 @@ def ask_votes(node: Replica) -> None:
 def _lose_pre_vote(node: Replica) -> None:
     if node.leader_id is not None:
         move(node, Event.PRE_VOTE_LOST_TO_LEADER)
-        node.fetch_deadline_ms = node.now_ms + node.config.fetch_timeout_ms
+        begin_fetching(node)
         return
     move(node, Event.PRE_VOTE_LOST if node.voted_for is None else Event.PRE_VOTE_LOST_AFTER_VOTE)
     node.election_deadline_ms = election_timeout_ms(node)

@@ -6,7 +6,7 @@ from clusters.candidates.reference.core.leading import raise_high_watermark
 from clusters.candidates.reference.core.messages import EpochEnd, Error, FetchRequest, FetchResponse
 from clusters.candidates.reference.core.replica import Replica, append_batch, truncate_log
 from clusters.candidates.reference.core.roles import State
-from clusters.candidates.reference.core.states import hear
+from clusters.candidates.reference.core.states import extend_fetch_deadline, hear
 
 
 def fetch_target(node: Replica) -> int | None:
@@ -41,7 +41,7 @@ def on_fetch_answer(node: Replica, answer: FetchResponse, *, current: bool) -> b
     if answer.error is not Error.NONE or answer.epoch != node.epoch or node.state is not State.FOLLOWER:
         return False
     node.has_fetched = True
-    node.fetch_deadline_ms = node.now_ms + node.config.fetch_timeout_ms
+    extend_fetch_deadline(node)
     if answer.diverging is not None:
         return _truncate(node, answer.diverging)
     for batch in answer.batches:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from clusters.candidates.reference.core.records import Batch, Command
+from clusters.candidates.reference.core.records import Batch
 from clusters.evidence.identity import node_name
+from clusters.wire.reference_records import Command
 
 
 class Error(IntEnum):

@@ -30,10 +30,10 @@ from clusters.candidates.reference.core.messages import (
     EndQuorumEpochRequest,
     Error,
     FetchRequest,
-    PeerResponse,
     ReadOffsetRequest,
     ReadRequest,
     Request,
+    Response,
     VoteRequest,
 )
 from clusters.candidates.reference.core.replica import (
@@ -96,7 +96,7 @@ def _recover_state(node: Replica) -> bool:
         node.leader_id = None
     elif node.leader_id is not None:
         node.state = State.FOLLOWER
-        node.fetch_deadline_ms = node.now_ms + node.config.fetch_timeout_ms
+        states.begin_fetching(node)
     elif node.voted_for is not None:
         node.state = State.CANDIDATE if node.voted_for == node.me else State.VOTED
     if node.state not in (State.LEADER, State.FOLLOWER):
@@ -126,7 +126,7 @@ def on_request(node: Replica, token: Token, request: Request, now_ms: int) -> No
             reply(node, token, leading.describe_quorum(node))
 
 
-def on_response(node: Replica, correlation: int, response: PeerResponse, now_ms: int) -> None:
+def on_response(node: Replica, correlation: int, response: Response, now_ms: int) -> None:
     """A peer answers. Answers that nobody waits for any more change nothing (S853-12)."""
     node.now_ms = max(node.now_ms, now_ms)
     calls.on_response(node, correlation, response)

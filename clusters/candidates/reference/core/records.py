@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from struct import Struct
 from zlib import crc32
 
-_COMMAND = Struct(">B?q?qq")
-_FUNCTIONS = {"write": 1, "cas": 2, "append": 3}
+from clusters.wire.reference_records import Command, encode_command
 
 DATA = "data"
 LEADER_CHANGE = "leader_change"
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One data record: ``write`` (key, value), ``cas`` (key, expected, value) or ``append`` (value)."""
-
-    f: str
-    value: int
-    key: int | None = None
-    expected: int | None = None
-
-    @property
-    def well_formed(self) -> bool:
-        """Whether it is one of the three functions with the arguments that it needs."""
-        match self.f:
-            case "write":
-                return self.key is not None and self.expected is None
-            case "cas":
-                return self.key is not None and self.expected is not None
-            case "append":
-                return self.key is None and self.expected is None
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +32,7 @@ class Batch:
     epoch: int
     kind: str
     """``data`` or ``leader_change``; a control batch has one record"""
-    records: tuple[Command, ...] | tuple[LeaderChange, ...]
+    records: tuple[Command | LeaderChange, ...]
     encoded: bytes = field(default=b"", compare=False, repr=False)
     _checksum: int = field(default=-1, compare=False, repr=False)
 
@@ -69,7 +45,10 @@ class Batch:
     def checksum(self) -> int:
         """CRC-32 of the records' contents, the same on every node that holds the batch."""
         if self._checksum < 0:
-            self._checksum = _crc(self.records)
+            crc = 0
+            for record in self.records:
+                crc = record_checksum(record, crc)
+            self._checksum = crc
         return self._checksum
 
     def tail(self, offset: int) -> Batch:
@@ -79,15 +58,20 @@ class Batch:
         return Batch(offset, self.epoch, self.kind, self.records[offset - self.base_offset :])
 
 
-def _crc(records: tuple[Command, ...] | tuple[LeaderChange, ...]) -> int:
-    crc = 0
-    for record in records:
-        if isinstance(record, Command):
-            key, expected = record.key, record.expected
-            packed = _COMMAND.pack(
-                _FUNCTIONS[record.f], key is not None, key or 0, expected is not None, expected or 0, record.value
-            )
-            crc = crc32(packed, crc)
-        else:
-            crc = crc32(f"{record.leader_id} {','.join(record.voters)}".encode(), crc)
-    return crc
+def record_checksum(record: Command | LeaderChange, crc: int = 0) -> int:
+    """CRC-32 of one record's content, going on from ``crc``."""
+    if isinstance(record, Command):
+        return crc32(encode_command(record), crc)
+    return crc32(f"{record.leader_id} {','.join(record.voters)}".encode(), crc)
+
+
+def well_formed(command: Command) -> bool:
+    """Whether a command is one of the three functions and has the arguments that it needs."""
+    match command.f:
+        case "write":
+            return command.key is not None and command.expected is None
+        case "cas":
+            return command.key is not None and command.expected is not None
+        case "append":
+            return command.key is None and command.expected is None
+    return False

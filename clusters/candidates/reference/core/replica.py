@@ -151,6 +151,8 @@ class Replica:
     leadership: Leadership | None = None
     election_deadline_ms: int = NEVER_MS
     fetch_deadline_ms: int = NEVER_MS
+    fetch_jitter_ms: int = 0
+    """drawn when it begins to follow, so that followers of one leader do not all miss it in the same moment"""
     has_fetched: bool = False
     """a follower's fetch has succeeded since it follows this leader"""
     discovery: int | None = None

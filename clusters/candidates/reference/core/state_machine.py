@@ -6,7 +6,8 @@ from bisect import bisect_left
 from hashlib import blake2b
 from struct import Struct
 
-from clusters.candidates.reference.core.records import Batch, Command
+from clusters.candidates.reference.core.records import Batch
+from clusters.wire.reference_records import Command
 
 _REGISTER = Struct(">qq")
 _APPENDED = Struct(">Qqq")

@@ -66,7 +66,18 @@ def follow(node: Replica, epoch: int, leader_id: int) -> None:
         node.epoch, node.voted_for = epoch, None
     node.leader_id = leader_id
     move(node, Event.LEADER_DISCOVERED)
-    node.fetch_deadline_ms = node.now_ms + node.config.fetch_timeout_ms
+    begin_fetching(node)
+
+
+def begin_fetching(node: Replica) -> None:
+    """Give a leader that is followed from now on its time to answer."""
+    node.fetch_jitter_ms = node.draw(node.config.election_jitter_ms // 4)
+    extend_fetch_deadline(node)
+
+
+def extend_fetch_deadline(node: Replica) -> None:
+    """The leader is alive: its next answer has the full time again."""
+    node.fetch_deadline_ms = node.now_ms + node.config.fetch_timeout_ms + node.fetch_jitter_ms
 
 
 def hear(node: Replica, epoch: int, leader_id: int | None) -> None:
