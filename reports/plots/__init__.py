@@ -1,0 +1,1 @@
+"""Drawings: plain data in, SVG out. No file, clock or network in here."""
