@@ -1,0 +1,186 @@
+"""The outputs of a node's processes → rows of ``node_events``.
+
+Each incarnation has a file of its own, ``nodes/<node>/output/<incarnation>.log``; the order of its lines is the order of events.
+Times are the JVM's wall clock set against the wall clock at the start of the run: for display and for windows of liveness.
+
+A node's first state is a ``start`` row (what it recovered from disk) and a ``state`` row. Its vote for itself is not logged as a
+vote: it is the transition to candidate. Kafka's INFO lines do not tell the voter's own log end, so ``log_end`` of a vote is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from clusters.candidates.kafka.log_lines import (
+    CheckQuorumFailed,
+    Event,
+    Fatal,
+    HighWatermark,
+    Line,
+    Transition,
+    Truncated,
+    Unknown,
+    Vote,
+    read_line,
+)
+from clusters.evidence.identity import node_name
+from clusters.evidence.schema import NODE_EVENTS
+from workloads.history.manifest import Manifest
+from workloads.problem import Problem
+
+Row = dict[str, Any]
+_LINE_CHARACTERS_MAX = 2000
+"""how much of a fatal or unknown line is kept"""
+
+
+@dataclass(slots=True)
+class _Process:
+    """What is known of one incarnation while its output is read."""
+
+    node: str
+    epoch: int | None = None
+    state: str | None = None
+    unknown: list[str] = field(default_factory=list)
+
+
+def collect_outputs(run: Path, manifest: Manifest, node: str, directory_ids: dict[int, str | None]) -> pa.Table:
+    """Read all outputs of one node; ``directory_ids`` tells the disk of each incarnation.
+
+    Raises Problem ``damaged-output`` for a file that is not named by its incarnation.
+    """
+    began_ns = started_wall_ns(manifest)
+    rows: list[Row] = []
+    for incarnation, path in _outputs(run / "nodes" / node / "output"):
+        head = {
+            "run_id": manifest.run_id,
+            "node": node,
+            "directory_id": directory_ids.get(incarnation),
+            "incarnation": incarnation,
+        }
+        for seq, (ts_ns, row) in enumerate(_events(path, _Process(node), began_ns)):
+            rows.append({**head, "seq": seq, "ts_ns": ts_ns, **row})
+    return pa.Table.from_pylist(rows, schema=NODE_EVENTS)
+
+
+def started_wall_ns(manifest: Manifest) -> int:
+    """The wall clock at the start of the run, in nanoseconds since 1970."""
+    at = datetime.fromisoformat(manifest.started_at)
+    if at.tzinfo is None:
+        raise Problem("damaged-manifest", f"started_at is {manifest.started_at!r}, a time without its zone.")
+    return round(at.timestamp() * 1_000_000) * 1000
+
+
+def _outputs(directory: Path) -> list[tuple[int, Path]]:
+    found = []
+    for path in directory.glob("*.log"):
+        if not path.stem.isdigit():
+            raise Problem(
+                "damaged-output",
+                f"{path} is not named by an incarnation (1.log, 2.log, …).",
+                "Remove it, and check the run again.",
+            )
+        found.append((int(path.stem), path))
+    return sorted(found)
+
+
+def _events(path: Path, process: _Process, began_ns: int) -> Iterator[tuple[int | None, Row]]:
+    ts_ns: int | None = None
+    for text in _whole_lines(path):
+        line = read_line(text)
+        if line is None:
+            continue
+        ts_ns = _ts_ns(line, began_ns, ts_ns)
+        for row in _rows(process, line.event):
+            yield ts_ns, row
+    if process.unknown:
+        told = (
+            f"{len(process.unknown)} lines about state transitions are not understood, the first: {process.unknown[0]}"
+        )
+        yield ts_ns, {"kind": "problem", "detail": told}
+
+
+def _whole_lines(path: Path) -> Iterator[str]:
+    """The lines of a file without their ends; what a kill left of the last one is dropped."""
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for text in lines:
+            if text.endswith("\n"):
+                yield text[:-1]
+
+
+def _ts_ns(line: Line, began_ns: int, previous_ns: int | None) -> int | None:
+    return previous_ns if line.wall_ms is None else line.wall_ms * 1_000_000 - began_ns
+
+
+def _rows(process: _Process, event: Event) -> Iterator[Row]:
+    match event:
+        case Transition():
+            yield from _transition(process, event)
+        case Vote():
+            yield {
+                "kind": "vote",
+                "granted": event.granted,
+                "peer": node_name(event.candidate_id),
+                "peer_directory_id": event.candidate_directory_id,
+                "epoch": event.epoch,
+                "pre_vote": event.pre_vote,
+                "offset": event.last_offset,
+                "entry_epoch": event.last_epoch,
+            }
+        case HighWatermark():
+            yield {
+                "kind": "high_watermark",
+                "high_watermark": event.offset,
+                "previous_high_watermark": event.previous,
+                "epoch": process.epoch if event.epoch is None else event.epoch,
+                "state": process.state,
+            }
+        case Truncated():
+            yield {
+                "kind": "truncate",
+                "offset": event.offset,
+                "epoch": process.epoch,
+                "leader": node_name(event.leader_id),
+            }
+        case CheckQuorumFailed():
+            yield {"kind": "resign", "epoch": process.epoch, "detail": event.detail}
+        case Fatal():
+            yield {"kind": "fatal", "epoch": process.epoch, "detail": event.line[:_LINE_CHARACTERS_MAX]}
+        case Unknown():
+            process.unknown.append(event.line[:_LINE_CHARACTERS_MAX])
+
+
+def _transition(process: _Process, event: Transition) -> Iterator[Row]:
+    after = event.after
+    leader = process.node if after.name == "leader" else None if after.leader_id is None else node_name(after.leader_id)
+    process.epoch, process.state = after.epoch, after.name
+    if event.before is None:
+        yield {
+            "kind": "start",
+            "epoch": after.epoch,
+            "state": after.name,
+            "leader": leader,
+            "voted_for": None if after.voted_id is None else node_name(after.voted_id),
+        }
+    yield {
+        "kind": "state",
+        "state": after.name,
+        "previous_state": None if event.before is None else event.before.name,
+        "epoch": after.epoch,
+        "leader": leader,
+        "voted_for": None if after.voted_id is None else node_name(after.voted_id),
+    }
+    if after.name == "candidate":
+        yield {
+            "kind": "vote",
+            "granted": True,
+            "peer": process.node,
+            "peer_directory_id": after.local_directory_id,
+            "epoch": after.epoch,
+            "pre_vote": False,
+        }
