@@ -29,9 +29,9 @@ from checker.kernels.findings import (
     NEVER,
     NOTHING,
     Bools,
-    Broken,
     Findings,
     Ints,
+    findings,
     renumbered,
     together,
 )
@@ -57,6 +57,25 @@ COLUMNS = (
 )
 """What a judged table holds: ``asked`` and ``asked_more`` are the first two numbers of ``input``, ``answer`` the first of ``output``,
 ``shown`` the whole ``output`` of a poll (else null)."""
+
+
+JUDGED_F = ("read", "write", "cas", "append", "poll", "add", "register")
+
+
+def flatten(operations: pa.Table) -> pa.Table:
+    """Bring rows of ``operations`` into :data:`COLUMNS`, without Spark."""
+    polls = pc.equal(operations["f"], "poll")
+    first, second = _elements(operations["input"], 2)
+    columns = {name: operations[name] for name in COLUMNS if name in operations.column_names}
+    columns |= {"asked": first, "asked_more": second, "answer": _elements(operations["output"], 1)[0]}
+    columns["shown"] = pc.if_else(polls, operations["output"], pa.scalar(None, operations["output"].type))
+    return pa.table([columns[name] for name in COLUMNS], list(COLUMNS))
+
+
+def _elements(lists: pa.ChunkedArray, count: int) -> list[pa.ChunkedArray]:
+    """The first elements of each list, null where it is shorter."""
+    padded = pc.list_slice(lists, 0, count, return_fixed_size_list=True)
+    return [pc.list_element(padded, number) for number in range(count)]
 
 
 class Object(IntEnum):
@@ -114,14 +133,14 @@ class Judged(NamedTuple):
     blocks: Blocks
     exercised: Ints
     """rows whose answer could have been too old: a change of the same object had been acknowledged before they began"""
-    searched: Ints
-    """objects that needed the search"""
+    possible: Mapping[int, tuple[int, ...]]
+    """per row that no order explains: the numbers that were possible when it had to take effect"""
 
 
 def ints_of(column: pa.ChunkedArray, missing: int) -> Ints:
-    """A column as int64, with a number in the place of null."""
+    """A column as int64, with a number in the place of null; writable, so that each kernel is compiled for one kind of array."""
     filled = pc.fill_null(column.cast(pa.int64()), missing)
-    return np.ascontiguousarray(filled.to_numpy())
+    return np.require(filled.to_numpy(), requirements=["C", "W"])
 
 
 def codes_of(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
@@ -183,8 +202,9 @@ def judge_history(history: History, budget: Budget) -> Judged:
     registers, blocks, unfit_registers = _judge_registers(history)
     counters, unfit_counters = _judge_counters(history)
     unfit = np.concatenate((unfit_registers, unfit_counters))
-    parts = [registers, counters, _judge_logs(history), _judge_registrations(history), _search(history, unfit, budget)]
-    return Judged(together(parts), blocks, _exercised(history), unfit)
+    searched, possible = _search(history, unfit, budget)
+    parts = [registers, counters, _judge_logs(history), _judge_registrations(history), searched]
+    return Judged(together(parts), blocks, _exercised(history), possible)
 
 
 def _judge_registers(history: History) -> tuple[Findings, Blocks, Ints]:
@@ -206,7 +226,7 @@ def _judge_registers(history: History) -> tuple[Findings, Blocks, Ints]:
     whole = np.full((4, len(history.f)), ABSENT, dtype=np.int64)
     for number, column in enumerate((blocks.seen_value, blocks.new_value, blocks.block, blocks.position)):
         whole[number, rows] = column
-    writer = np.where(blocks.writer >= 0, rows[blocks.writer] if len(rows) else ABSENT, blocks.writer)
+    writer = np.where(blocks.writer >= 0, rows[np.maximum(blocks.writer, 0)] if len(rows) else ABSENT, blocks.writer)
     return renumbered(found, rows), Blocks(writer, whole[0], whole[1], whole[2], whole[3]), unfit
 
 
@@ -301,9 +321,10 @@ def _judge_registrations(history: History) -> Findings:
     return renumbered(found, rows[order][starts])
 
 
-def _search(history: History, segments: Ints, budget: Budget) -> Findings:
+def _search(history: History, segments: Ints, budget: Budget) -> tuple[Findings, dict[int, tuple[int, ...]]]:
     """Objects that no faster kernel can judge."""
     parts = []
+    possible: dict[int, tuple[int, ...]] = {}
     for segment in segments:
         rows = np.flatnonzero((history.segment == segment) & (history.status != FAIL))
         if history.kind[rows[0]] == Object.COUNTER:
@@ -322,13 +343,10 @@ def _search(history: History, segments: Ints, budget: Budget) -> Findings:
             initial = int(start[start != NOTHING].min())  # no addition before the least known one constrains anything
         outcome = search_all(steps, history.invoked[rows], history.completed[rows], initial, budget)
         if outcome.broken is not None:
-            parts.append(
-                Findings(
-                    np.array([int(outcome.broken)], dtype=np.int8),
-                    np.array([[rows[outcome.row], ABSENT, ABSENT, ABSENT]], dtype=np.int64),
-                )
-            )
-    return together(parts)
+            row = rows[outcome.row]
+            parts.append(findings(outcome.broken, np.array([row], dtype=np.int64)))
+            possible[int(row)] = outcome.numbers
+    return together(parts), possible
 
 
 def _exercised(history: History) -> Ints:
@@ -339,6 +357,3 @@ def _exercised(history: History) -> Ints:
     np.minimum.at(first_change, history.segment[changes], history.completed[changes])
     answers = ok & ~history.is_f("write")
     return np.flatnonzero(answers & (history.invoked > first_change[history.segment]))
-
-
-__all__ = ["COLUMNS", "Broken", "History", "Judged", "Object", "history_of", "judge_history", "shown_records"]
