@@ -30,6 +30,9 @@ class CounterOptions:
     delta: int = 1
     """what one addition adds; a producer-id block of Kafka has 1000"""
 
+    def __post_init__(self) -> None:
+        Additions(self.delta)
+
 
 def make_plan(stream: Stream, options: Options) -> LoadPlan:  # noqa: ARG001 - nothing is drawn
     """Make the generators of one run; raises Problem for an option that does not exist."""

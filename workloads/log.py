@@ -37,6 +37,11 @@ class LogOptions:
     def __post_init__(self) -> None:
         if self.reads not in ("linearizable", "stale"):
             raise ValueError(f"reads are linearizable or stale, not {self.reads!r}")
+        self.shares()
+
+    def shares(self) -> LogShares:
+        """Return what the load draws from. Raises ValueError for impossible shares."""
+        return LogShares(self.poll_share, self.back_share, consistency=Consistency(self.reads))
 
 
 def make_plan(stream: Stream, options: Options) -> LoadPlan:
@@ -50,7 +55,7 @@ def make_plan(stream: Stream, options: Options) -> LoadPlan:
 
     return LoadPlan(
         setup=UntilOk([lambda: Invocation("append", None, (values.take(),))]),
-        load=LogMix(stream, LogShares(chosen.poll_share, chosen.back_share, consistency=consistency), values),
+        load=LogMix(stream, chosen.shares(), values),
         final=final,
         initial_values={},
     )

@@ -41,32 +41,32 @@ class RegisterOptions:
             raise ValueError(f"reads are linearizable or stale, not {self.reads!r}")
         if not 1 <= self.keys <= 1_000_000:
             raise ValueError(f"keys are 1 to 1000000, not {self.keys}")
+        self.shares()
+
+    def shares(self) -> RegisterShares:
+        """Return what the load draws from. Raises ValueError for impossible shares."""
+        if self.reads == "stale":
+            return RegisterShares(self.read_share, 0.0, 1.0)
+        return RegisterShares(self.read_share, self.cas_share, self.stale_share)
 
 
 def make_plan(stream: Stream, options: Options) -> LoadPlan:
     """Make the generators of one run; raises Problem for an option that does not exist."""
     chosen = read_options("register", RegisterOptions, options)
-    only_stale = chosen.reads == "stale"
-    shares = RegisterShares(
-        read=chosen.read_share,
-        cas=0.0 if only_stale else chosen.cas_share,
-        stale_share=1.0 if only_stale else chosen.stale_share,
-    )
     values = UniqueValues()
 
     def write(key: int) -> Callable[[], Invocation]:
         return lambda: Invocation("write", key, (values.take(),))
 
     def read(key: int) -> Callable[[], Invocation]:
-        consistency = Consistency.STALE if only_stale else Consistency.LINEARIZABLE
-        return lambda: Invocation("read", key, (), consistency)
+        return lambda: Invocation("read", key, (), Consistency(chosen.reads))
 
     def final(node: str) -> Generator:  # noqa: ARG001 - every node is asked the same
         return UntilOk([read(key) for key in range(chosen.keys)])
 
     return LoadPlan(
         setup=UntilOk([write(key) for key in range(chosen.keys)]),
-        load=RegisterMix(stream, chosen.keys, shares, values),
+        load=RegisterMix(stream, chosen.keys, chosen.shares(), values),
         final=final,
         initial_values={},
     )
