@@ -13,6 +13,7 @@ from nemesis.faults.schedule import PlannedFault
 from workloads.history.operation import FaultRow
 
 _SLICE_S = 0.05
+_REPLACING_PATIENCE_S = 4.0
 
 
 async def execute(
@@ -72,11 +73,7 @@ async def execute(
                 ended_ns=ended_ns,
                 verified=effect.verified and lasted.verified,
                 replaced=in_force is not None,
-                detail="; ".join(
-                    filter(
-                        None, (effect.detail, lasted.detail, "" if healed.verified else f"not healed: {healed.detail}")
-                    )
-                ),
+                detail="; ".join(dict.fromkeys(filter(None, (effect.detail, lasted.detail, _trouble(healed))))),
             )
         )
         show(None)
@@ -95,7 +92,8 @@ async def _aim(
     return await fault.aim(field, planned)
 
 
-_REPLACING_PATIENCE_S = 4.0
+def _trouble(healed: Effect) -> str:
+    return "" if healed.verified else f"not healed: {healed.detail}"
 
 
 def _row(planned: PlannedFault, due_ns: int) -> FaultRow:

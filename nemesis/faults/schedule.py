@@ -68,7 +68,7 @@ def draw_schedule(
 
     ``period_ns`` is the check-quorum period: a hold is a number of them, at least as long as the bound of the liveness
     rule that the fault exercises. Only a fault in ``replaceable`` (a change of links) may be replaced by the next, and only
-    when that one is such a change too; the last one always heals. ``limits`` says how often a group of faults may occur at
+    when that one is such a change too; never twice in a row, and the last one always heals. ``limits`` says how often a group of faults may occur at
     all: a fault belongs to the group that its name begins with (``wipe`` bounds the wipes of one run).
     """
     picked = _draw_order(choices, stream, limits)
@@ -80,6 +80,7 @@ def draw_schedule(
             break
         replaced = (
             stream.random() < choice.replace_share
+            and not (planned and planned[-1].replaced)
             and choice.fault in replaceable
             and index + 1 < len(picked)
             and picked[index + 1].fault in replaceable

@@ -136,12 +136,12 @@ async def _drive(run: Run, journal: Journal, where: Field, access: Access) -> No
         result = await loading
     _note_load(run, journal, result)
     async with _phase(run, journal, "final", "final reads at every node"):
-        final = {node: work.final(node) for node in access.nodes}
+        asked = access.nodes if work.final_pinned else access.nodes[:1]
         done = await run_to_end(
             access,
-            final,
+            {node: work.final(node) for node in asked},
             recorder,
-            pinned=True,
+            pinned=work.final_pinned,
             phase=Phase.FINAL,
             first_process=FINAL_PROCESSES,
             timeout_s=plan.pace.timeout_s,

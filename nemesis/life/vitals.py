@@ -10,7 +10,9 @@ from nemesis.life.nodes import Nodes
 
 _INTERVAL_S = 0.5
 _STARVED_SHARE = 0.6
-"""of the interval in which the node's threads together waited for a CPU"""
+"""of the interval in which the node's threads together waited for a CPU …"""
+_STARVED_RATIO = 3.0
+"""… and how many times longer they waited than they ran"""
 
 
 async def watch_vitals(cluster: Cluster, nodes: Nodes, now_ns: Callable[[], int], say: Callable[[str], None]) -> None:
@@ -30,6 +32,8 @@ async def watch_vitals(cluster: Cluster, nodes: Nodes, now_ns: Callable[[], int]
             before[name] = (at_ns, use)
             if last is not None and use.waiting_s >= last[1].waiting_s:
                 interval_ns = at_ns - last[0]
-                share = (use.waiting_s - last[1].waiting_s) * 1e9 / interval_ns
-                if share > _STARVED_SHARE:
+                waited_s = use.waiting_s - last[1].waiting_s
+                ran_s = use.running_s - last[1].running_s
+                share = waited_s * 1e9 / interval_ns
+                if share > _STARVED_SHARE and waited_s > _STARVED_RATIO * ran_s:
                     nodes.starved(name, share, interval_ns)
