@@ -23,27 +23,33 @@ class MetaProperties:
 def read_meta_properties(path: Path) -> MetaProperties | None:
     """Read the file; None when there is none. Raises Problem ``foreign-meta-properties`` for anything else."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return parse_meta_properties(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
+
+
+def parse_meta_properties(data: bytes, place: str) -> MetaProperties:
+    """Read the content of the file; ``place`` is what a Problem names."""
+    try:
+        text = data.decode()
     except UnicodeDecodeError:
-        raise _foreign(path, "it is no text") from None
+        raise _foreign(place, "it is no text") from None
     fields = {}
     for line in text.splitlines():
         if line.strip() and not line.startswith(("#", "!")):
             name, equals, value = line.partition("=")
             if not equals:
-                raise _foreign(path, f"the line {line!r} is no property")
+                raise _foreign(place, f"the line {line!r} is no property")
             fields[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
     if fields.get("version") not in ("0", "1"):
-        raise _foreign(path, f"version {fields.get('version')!r} is neither 0 nor 1")
+        raise _foreign(place, f"version {fields.get('version')!r} is neither 0 nor 1")
     try:
         directory_id = fields.get("directory.id")
         if directory_id is not None:
             text_to_uuid(directory_id)
         return MetaProperties(fields["cluster.id"], int(fields["node.id"]), directory_id)
     except (KeyError, ValueError) as error:
-        raise _foreign(path, f"{error} is missing or malformed") from None
+        raise _foreign(place, f"{error} is missing or malformed") from None
 
 
 def write_meta_properties(properties: MetaProperties) -> str:
@@ -54,9 +60,9 @@ def write_meta_properties(properties: MetaProperties) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _foreign(path: Path, why: str) -> Problem:
+def _foreign(place: str, why: str) -> Problem:
     return Problem(
         "foreign-meta-properties",
-        f"{path} is no meta.properties of KRaft: {why}.",
+        f"{place} is no meta.properties of KRaft: {why}.",
         "Look at the file; the node's disk is not what was formatted.",
     )

@@ -1,8 +1,8 @@
 """Traces that nodes write themselves → rows of ``node_events``.
 
-``nodes/<node>/trace/<incarnation>.jsonl``: the first line is a :class:`TraceHead`, each further line a row: ``seq`` (0, 1, … without
-gaps), ``ts_ns`` (absolute, of CLOCK_MONOTONIC), ``kind`` and the columns of ``node_events`` that the kind has. A kill may tear the last
-line: it is dropped. Anything else that cannot be read raises Problem.
+``nodes/<node>/trace/<incarnation>.jsonl``: the first line is a :class:`.trace_head.TraceHead`, each further line a row: ``seq``
+(0, 1, … without gaps), ``ts_ns`` (absolute, of CLOCK_MONOTONIC), ``kind`` and the columns of ``node_events`` that the kind has. A
+kill may tear the last line: it is dropped. Anything else that cannot be read raises Problem.
 """
 
 from __future__ import annotations
@@ -13,21 +13,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from clusters.collect.trace_head import TRACE_VERSION, TraceHead
 from clusters.evidence.schema import NODE_EVENTS
 from workloads.history.manifest import Manifest
 from workloads.problem import Problem
 
-TRACE_VERSION = 1
 _COLUMNS = tuple(name for name in NODE_EVENTS.names if name not in {"run_id", "node", "directory_id", "incarnation"})
-
-
-class TraceHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote a trace."""
-
-    trace_version: int = TRACE_VERSION
-    node: str
-    directory_id: str
-    incarnation: int
 
 
 class _Row(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
