@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusters.backends.local.namespaces import die_with_parent, leave_host, mount_proc
+from clusters.backends.local.namespaces import die_with_parent, forget_name_servers, leave_host, mount_proc
 from workloads.problem import Problem
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def _tie_to(parent: int) -> None:
 def _serve(sock: socket.socket, plan: Mapping[str, Any]) -> None:
     host_pid = int(os.readlink("/proc/self"))
     own_proc = mount_proc()
+    forget_name_servers()
     # Imported here because a user namespace can be entered only by a process without threads, which imports may start.
     from clusters.backends.local.network import Network
     from clusters.backends.local.probes import Probes

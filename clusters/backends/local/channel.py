@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import socket
@@ -24,6 +25,8 @@ _ROOT = Path(__file__).resolve().parents[3]
 _SEND_PATIENCE_S = 10
 _END_PATIENCE_S = 10.0
 _POOL_LOW, _POOL_FULL = 8, 24
+_SAID_BYTES = 2000
+_DIED_REMEDY = "Start the run again; what was recorded can be checked."
 
 
 class Channel:
@@ -42,7 +45,8 @@ class Channel:
         self._refilling = False
         self._ended = threading.Event()
         self._spawned: Future[int] = Future()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the lab
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the agent has ended
+        self._said = ""
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self._ours, self._theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_BYTES)
@@ -87,8 +91,8 @@ class Channel:
             if not self._ended.is_set():
                 _shut(self._ours)
         if self._thread.ident is None:
-            self._theirs.close()
-            self._ours.close()
+            for each in (self._theirs, self._ours, self._errors):
+                each.close()
             return True
         if not self._ended.wait(_END_PATIENCE_S) and self._process is not None:
             self._process.kill()
@@ -123,6 +127,7 @@ class Channel:
                 Problem("lab-not-started", f"The lab agent cannot be started with {sys.executable}: {error}.")
             )
             self._ours.close()
+            self._errors.close()
             self._ended.set()
             return
         assert self._process is not None
@@ -132,9 +137,12 @@ class Channel:
         # Everything in the lab is gone when this returns: process 1 of a process namespace ends last, its parent after it.
         self._process.wait()
         with self._lock:
+            self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SAID_BYTES))
+            self._said = self._errors.read().decode(errors="replace").strip()
+            self._errors.close()
+            self._ours.close()
             self._ended.set()
             answers, self._answers = self._answers, {}
-            self._ours.close()
         for answer in answers.values():
             answer.set_exception(self._died())
 
@@ -173,17 +181,10 @@ class Channel:
         return True
 
     def _died(self) -> Problem:
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 2000))
-        said = self._errors.read().decode(errors="replace").strip()
         what = "The lab agent has ended, and every node with it."
-        return Problem("lab-died", f"{what} It said: {said}" if said else what, _DIED_REMEDY)
-
-
-_DIED_REMEDY = "Start the run again; what was recorded can be checked."
+        return Problem("lab-died", f"{what} It said: {self._said}" if self._said else what, _DIED_REMEDY)
 
 
 def _shut(sock: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return

@@ -36,7 +36,8 @@ def doctor(ledger_directory: Path | None = None) -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="nemesis-doctor-") as run:
         cluster = LocalCluster(plan_nodes(Path(run), 2), ledger_directory)
         steps: list[tuple[str, Callable[[], str]]] = [
-            ("network namespaces and links", lambda: _up(cluster)),
+            ("network namespaces", lambda: _up(cluster)),
+            ("links", lambda: _link(cluster)),
             ("one-way cuts", lambda: _cut(cluster)),
             ("client sockets", lambda: _connect(cluster)),
             ("node processes", lambda: _process(cluster, Path(run))),
@@ -63,8 +64,12 @@ def _try(name: str, step: Callable[[], str]) -> Finding:
 
 def _up(cluster: LocalCluster) -> str:
     cluster.up()
+    return "two namespaces, joined by a third, in a process namespace of their own"
+
+
+def _link(cluster: LocalCluster) -> str:
     _expect(cluster, {("n1", "n2"): True, ("n2", "n1"): True})
-    return "two namespaces around a router deliver datagrams both ways"
+    return "datagrams arrive both ways through the router"
 
 
 def _cut(cluster: LocalCluster) -> str:

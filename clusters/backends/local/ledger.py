@@ -21,6 +21,7 @@ import msgspec
 from workloads.problem import Problem
 
 _END_PATIENCE_S = 5.0
+_REMEDY = "Set XDG_STATE_HOME to a directory that you can write to."
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -58,11 +59,22 @@ class Leftover:
     problem: str | None = None
     """why it could not be read or ended; then the entry stays"""
 
+    def __str__(self) -> str:
+        text = f"{self.lab} of {self.run or 'an unknown run'} (controller {self.controller} has ended"
+        if self.processes:
+            text += f", still running: {', '.join(map(str, self.processes))}"
+        return f"{text})" + (f": {self.problem}" if self.problem else "")
+
 
 def default_directory() -> Path:
-    """``$XDG_STATE_HOME/nemesis/ledger``, by default ``~/.local/state/nemesis/ledger``."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "nemesis" / "ledger"
+    """``$XDG_STATE_HOME/nemesis/ledger``, by default ``~/.local/state/nemesis/ledger``. Raises Problem."""
+    state = os.environ.get("XDG_STATE_HOME")
+    if state:
+        return Path(state) / "nemesis" / "ledger"
+    try:
+        return Path.home() / ".local" / "state" / "nemesis" / "ledger"
+    except RuntimeError as error:
+        raise Problem("ledger-not-writable", "This user has no home directory for the ledger.", _REMEDY) from error
 
 
 def started(pid: int) -> Started | None:
@@ -81,7 +93,7 @@ def new_entry(lab: str, run: Path) -> Entry:
         raise Problem("proc-missing", "/proc does not show this process.", "Mount /proc.")
     return Entry(
         lab=lab,
-        run=str(run),
+        run=str(run.absolute()),
         host=socket.gethostname(),
         boot=_boot(),
         pid_namespace=_pid_namespace(),
@@ -102,7 +114,7 @@ def write(directory: Path, entry: Entry) -> Path:
         raise Problem(
             "ledger-not-writable",
             f"The ledger of running labs cannot be written: {error}.",
-            "Make it writable, or set XDG_STATE_HOME to a directory that is.",
+            _REMEDY,
         ) from error
     return path
 

@@ -18,7 +18,8 @@ from clusters.backends.local.network import Network
 from workloads.problem import Problem
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_STOPPED = frozenset("TtZX")
+# A process in an uninterruptible wait (D) stops before its next instruction; after vfork it waits so for a child that has stopped.
+_STOPPED = frozenset("TtDZX")
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,43 @@ def test_no_process_survives_a_killed_controller_and_the_sweep_clears_its_ledger
     assert ledgers.sweep(directory) == []
 
 
+BRIEF = """
+import sys
+from pathlib import Path
+from clusters.backends.local.cluster import LocalCluster
+from clusters.backends.local.plan import plan_nodes
+from clusters.cluster import Launch
+
+run, name = Path(sys.argv[1]), sys.argv[2]
+cluster = LocalCluster(plan_nodes(run, 2), run / "ledger")
+print("begins", flush=True)
+cluster.up()
+cluster.start("n1", Launch(("sh", "-c", "sleep 600; :", name), {}, run, run / "output.log"))
+cluster.down()
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.1, 0.25, 0.5, 0.6, 0.7, 0.8])
+def test_whenever_a_controller_is_killed_nothing_survives(tmp_path: Path, delay_s: float) -> None:
+    name, directory = uuid.uuid4().hex, tmp_path / "ledger"
+    with subprocess.Popen(
+        [sys.executable, "-c", BRIEF, str(tmp_path), name],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(delay_s)
+        process.kill()
+    mark = f"NEMESIS_LAB=lab-{process.pid}-"
+    assert within(PATIENCE_S, lambda: not carriers(name) and not carriers(mark))
+    assert all(left.controller == process.pid for left in ledgers.pending(directory))
+    assert all(left.problem is None for left in ledgers.sweep(directory))
+    assert ledgers.pending(directory) == []
+    assert not directory.exists() or list(directory.iterdir()) == []
+
+
 def test_the_sweep_ends_an_agent_that_outlived_its_controller(tmp_path: Path) -> None:
     # An agent that survives cannot be had on purpose: any process stands for it, as it stands in the ledger.
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as survivor:
@@ -134,7 +172,7 @@ def test_a_damaged_entry_is_told_and_kept(tmp_path: Path) -> None:
     (tmp_path / "lab-1-torn.json").write_text('{"lab": "lab-1')
     (left,) = ledgers.sweep(tmp_path)
     assert left.problem is not None
-    assert "is not a ledger entry" in left.problem
+    assert "is not a ledger entry" in str(left)
     assert [path.name for path in tmp_path.iterdir()] == ["lab-1-torn.json"]
 
 

@@ -80,16 +80,22 @@ def test_a_node_gets_its_environment_and_directory(lab: Any) -> None:
     assert lab.output() == f"hello\n{lab.run}\n"
 
 
+def test_no_node_waits_for_a_name_server_that_it_cannot_reach(lab: Any) -> None:
+    lab.cluster.start("n1", lab.launch("sh", "-c", "grep -c nameserver /etc/resolv.conf"))
+    assert lab.cluster.wait_exit("n1", PATIENCE_S)
+    assert lab.output() in ("0\n", "grep: /etc/resolv.conf: No such file or directory\n")
+
+
 def daemon(name: str) -> str:
     """Shell text: a grandchild with a session of its own, no parent that waits for it, and no environment to know it by."""
-    return f"(env -i setsid sh -c 'sleep 600; :' {name} &)"
+    return f"(env -i setsid sh -c 'echo up; sleep 600; :' {name} &)"
 
 
 def test_signals_reach_a_grandchild_that_left_its_session_parent_and_environment(lab: Any) -> None:
     name = uuid.uuid4().hex
     lab.cluster.start("n1", lab.launch("sh", "-c", f"{daemon(name)}; exec sleep 600"))
     lab.cluster.start("n2", lab.launch("sleep", "600"))
-    assert within(PATIENCE_S, lambda: len(carriers(name)) == 1)
+    assert within(PATIENCE_S, lambda: lab.output() == "up\n" and len(carriers(name)) == 1)
     (grandchild,) = carriers(name)
 
     def state() -> str:
@@ -106,7 +112,9 @@ def test_signals_reach_a_grandchild_that_left_its_session_parent_and_environment
 
 def test_what_a_node_leaves_behind_when_it_ends_by_itself_is_ended(lab: Any) -> None:
     name = uuid.uuid4().hex
-    lab.cluster.start("n1", lab.launch("sh", "-c", f"{daemon(name)}; echo up; read forever < /dev/null; exit 5"))
+    lab.cluster.start(
+        "n1", lab.launch("sh", "-c", f"{daemon(name)}; until grep -q up {lab.run}/output/1.log; do :; done; exit 5")
+    )
     assert lab.cluster.wait_exit("n1", PATIENCE_S)
     assert lab.cluster.exit_status("n1") == 5
     assert carriers(name) == []
