@@ -16,7 +16,7 @@ OLDEST = (3, 6)
 NEWEST = "4.3.1"
 """what is run unless a person names another release"""
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:[-.][0-9A-Za-z.-]+)?")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z.-]+)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,84 @@
+"""Outputs of a node's processes as rows of node_events."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clusters.candidates.kafka.node_log import collect_outputs
+from tests.clusters.kafka.manifests import manifest
+from workloads.problem import Problem
+
+OUTPUTS = Path(__file__).parent / "outputs"
+
+
+@pytest.fixture
+def run(tmp_path):
+    output = tmp_path / "nodes" / "n1" / "output"
+    output.mkdir(parents=True)
+    shutil.copy(OUTPUTS / "4.1.2.log", output / "1.log")
+    return tmp_path
+
+
+def rows(run, started_at="2026-11-21T15:38:00+00:00"):
+    return collect_outputs(run, manifest(started_at=started_at), "n1", {1: "7GY9-yMb_gk8Xz218baD4A"}).to_pylist()
+
+
+def test_a_process_begins_with_a_start_and_its_first_state(run):
+    start, state = rows(run)[:2]
+    assert (start["kind"], start["state"], start["epoch"]) == ("start", "unattached", 0)
+    assert (state["kind"], state["state"], state["previous_state"]) == ("state", "unattached", None)
+    assert start["directory_id"] == "7GY9-yMb_gk8Xz218baD4A"
+
+
+def test_becoming_a_candidate_is_a_vote_for_itself(run):
+    found = rows(run)
+    at = next(i for i, row in enumerate(found) if row["kind"] == "state" and row["state"] == "candidate")
+    vote = found[at + 1]
+    assert (vote["kind"], vote["peer"], vote["granted"], vote["pre_vote"]) == ("vote", "n1", True, False)
+    assert vote["epoch"] == found[at]["epoch"]
+
+
+def test_a_leader_names_itself_and_a_follower_its_leader(run):
+    leaders = {row["state"]: row["leader"] for row in rows(run) if row["kind"] == "state"}
+    assert leaders["leader"] == "n1"
+    assert leaders["follower"] == "n2"
+
+
+def test_times_count_from_the_start_of_the_run_and_events_from_their_order(run):
+    found = rows(run)
+    assert found[0]["ts_ns"] == 20_347 * 1_000_000
+    assert [row["seq"] for row in found] == list(range(len(found)))
+
+
+def test_what_a_kill_left_of_the_last_line_is_dropped(run):
+    path = run / "nodes" / "n1" / "output" / "1.log"
+    whole = len(rows(run))
+    text = path.read_text()
+    last = text.rstrip("\n").rsplit("\n", 1)[1]
+    path.write_text(text + last[: len(last) // 2])
+    assert len(rows(run)) == whole
+
+
+def test_transitions_in_unknown_words_become_one_problem(run):
+    path = run / "nodes" / "n1" / "output" / "1.log"
+    strange = "[2026-11-21 15:40:07,826] INFO [RaftManager id=1] Completed transition to Wondering(epoch=3) from null (o.a.k.Q)\n"
+    path.write_text(path.read_text() + strange * 3)
+    problems = [row for row in rows(run) if row["kind"] == "problem"]
+    assert len(problems) == 1
+    assert problems[0]["detail"].startswith("3 lines about state transitions are not understood")
+
+
+def test_a_foreign_file_among_the_outputs_is_a_problem(run):
+    (run / "nodes" / "n1" / "output" / "notes.log").write_text("")
+    with pytest.raises(Problem) as raised:
+        rows(run)
+    assert raised.value.slug == "damaged-output"
+
+
+def test_a_manifest_without_a_time_zone_is_a_problem(run):
+    with pytest.raises(Problem) as raised:
+        rows(run, started_at="2026-11-21T15:38:00")
+    assert raised.value.slug == "damaged-manifest"
