@@ -68,8 +68,9 @@ def draw_schedule(
 
     ``period_ns`` is the check-quorum period: a hold is a number of them, at least as long as the bound of the liveness
     rule that the fault exercises. Only a fault in ``replaceable`` (a change of links) may be replaced by the next, and only
-    when that one is such a change too; never twice in a row, and the last one always heals. ``limits`` says how often a group of faults may occur at
-    all: a fault belongs to the group that its name begins with (``wipe`` bounds the wipes of one run).
+    when that one is such a change too; never twice in a row, and the last one always heals. ``limits`` says how often a
+    group of faults may occur at all: a fault belongs to the group that its name begins with (``wipe`` bounds the wipes of
+    one run).
     """
     picked = _draw_order(choices, stream, limits)
     planned: list[PlannedFault] = []

@@ -15,7 +15,6 @@ from functools import partial
 from uuid import UUID
 
 import msgspec
-from workloads.quorum_sampler import QuorumSampler
 
 from clusters.backends.local.cluster import LocalCluster
 from clusters.candidates.candidate import Quorum
@@ -40,6 +39,7 @@ from workloads.history.operation import FaultRow, Phase
 from workloads.interpreter import FINAL_PROCESSES, SETUP_PROCESSES, Load, LoadOptions, LoadResult, run_to_end
 from workloads.journal import Journal
 from workloads.problem import Problem
+from workloads.quorum_sampler import QuorumSampler
 from workloads.recorder import Recorder
 from workloads.session import Access
 from workloads.workload import LoadPlan
