@@ -4,8 +4,9 @@ An *object* is what one linearizable history is about, and ``f`` tells which it 
 
 * a register per key: ``read``, ``write``, ``cas`` → :mod:`~checker.kernels.blocks`, and :mod:`~checker.kernels.search` where values
   are not unique;
-* a log per key: ``append`` at offset k has position 2k + 1, ``poll`` that answered with high watermark h has 2h (or at least what
-  it showed, where the answer tells no high watermark) → :mod:`~checker.kernels.floor`;
+* a log per key: ``append`` at offset k has position 2k + 1, ``poll`` that answered with high watermark h has 2h → floor
+  (:mod:`~checker.kernels.floor`). A poll without a high watermark, or with so many records that the answer may have been cut off by size
+  (its high watermark then only says where the next poll goes on), has at least the position of what it showed;
 * a counter per key: ``add`` → :func:`~checker.kernels.floor.counter`, and the search where the deltas differ;
 * the registrations of a run: ``register`` answers with the log offset of its record → floor. The same incarnation
   registered again keeps its epoch, so operations of one incarnation are one registration.
@@ -58,6 +59,9 @@ COLUMNS = (
 """What a judged table holds: ``asked`` and ``asked_more`` are the first two numbers of ``input``, ``answer`` the first of ``output``,
 ``shown`` the whole ``output`` of a poll (else null)."""
 
+
+CUT_OFF_RECORDS = 1000
+"""an answer to a poll with so many records may have been cut off by size"""
 
 JUDGED_F = ("read", "write", "cas", "append", "poll", "add", "register")
 
@@ -256,6 +260,9 @@ def _judge_logs(history: History) -> Findings:
     position = np.full(len(ok), NOTHING, dtype=np.int64)
     position[appends] = 2 * history.offset[appends] + 1
     told = polls & (history.offset != NOTHING)
+    told[
+        owner[CUT_OFF_RECORDS - 1 :][owner[CUT_OFF_RECORDS - 1 :] == owner[: max(len(owner) - CUT_OFF_RECORDS + 1, 0)]]
+    ] = False
     position[polls] = 2 * shown_end[polls]
     position[told] = np.maximum(2 * history.offset[told], position[told])
     unknown = np.flatnonzero(history.is_f("append") & (history.status == INFO))

@@ -151,6 +151,14 @@ def test_stale_poll_of_a_log() -> None:
     assert _legal(*rows, poll({0: 7}, 1, at=(2, 5)))
 
 
+def test_poll_cut_off_by_size_is_not_stale() -> None:
+    many = {offset: offset + 1 for offset in range(1000)}
+    later = append(9999, 2000, at=(0, 1))
+    assert _legal(later, poll(many, 1000, at=(2, 3)))
+    del many[999]
+    assert not _legal(later, poll(many, 1000, at=(2, 3)))
+
+
 def test_unknown_append_that_was_seen_stands_where_it_was_seen() -> None:
     seen = append(7, None, at=(4, None)), poll({3: 7}, 4, at=(5, 6))
     assert _legal(*seen, append(8, 4, at=(0, 3))) is False
