@@ -121,16 +121,17 @@ class KafkaCandidate:
                 "Give --quorum dynamic, or leave out --observers.",
                 usage=True,
             )
-        wiped = len(list(node.directory.glob("data.wiped-*")))
-        planned = (
-            quorum.directory_ids[node.name] if first else formatting.directory_id_for(quorum.seed, node.name, wiped)
-        )
+        planned = quorum.directory_ids[node.name] if first else self._next_directory_id(quorum, node)
         if self._bootstrap is not None:
             formatting.format_by_hand(path, self._bootstrap, quorum, node, planned, first=first)
         else:
             properties = configuration.write_configuration(self._release, quorum, node)
             formatting.format_with_tool(java, path, properties, quorum, node, first=first)
         return formatting.formatted(node, planned)
+
+    def _next_directory_id(self, quorum: Quorum, node: NodeSpec) -> str:
+        wiped = len(list(node.directory.glob("data.wiped-*")))
+        return formatting.directory_id_for(quorum.seed, node.name, wiped + 1)
 
     def launch(self, quorum: Quorum, node: NodeSpec, incarnation: int) -> Launch:
         """Write the node's configuration and say how its JVM is started."""
