@@ -12,6 +12,13 @@ from clusters.backends.local.cluster import LocalCluster
 from clusters.backends.local.plan import plan_nodes
 
 
+def bring_up(run: Path, count: int, ledger: Path) -> Lab:
+    (run / "output").mkdir(parents=True)
+    lab = Lab(LocalCluster(plan_nodes(run, count), ledger), run)
+    lab.cluster.up()
+    return lab
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     return tmp_path / "ledger"
@@ -19,21 +26,28 @@ def ledger(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_lab(tmp_path: Path, ledger: Path) -> Iterator[Callable[[int], Lab]]:
+    """Labs of the test's own, for what a shared one would not survive."""
     made: list[Lab] = []
 
     def make(count: int) -> Lab:
-        run = tmp_path / f"run{len(made)}"
-        (run / "output").mkdir(parents=True)
-        lab = Lab(LocalCluster(plan_nodes(run, count), ledger), run)
-        made.append(lab)
-        lab.cluster.up()
-        return lab
+        made.append(bring_up(tmp_path / f"run{len(made)}", count, ledger))
+        return made[-1]
 
     yield make
     for lab in made:
         lab.cluster.down()
 
 
+@pytest.fixture(scope="module")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("shared")
+    lab = bring_up(folder / "run", 3, folder / "ledger")
+    yield lab
+    lab.cluster.down()
+
+
 @pytest.fixture
-def lab(make_lab: Callable[[int], Lab]) -> Lab:
-    return make_lab(3)
+def lab(shared_lab: Lab) -> Lab:
+    """A lab of three nodes, shared by the tests of a module: no process runs, no link is cut, no output is there."""
+    shared_lab.clear()
+    return shared_lab

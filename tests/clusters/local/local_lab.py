@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from clusters.backends.local.cluster import LAB_MARK, LocalCluster
 from clusters.cluster import Launch
+from clusters.links import OPEN
 
 PATIENCE_S = 20.0
 
@@ -68,6 +70,13 @@ class Lab:
         self.run = run
         self.names = [node.name for node in cluster.nodes]
         self.address = {node.name: node.address for node in cluster.nodes}
+
+    def clear(self) -> None:
+        for name in self.names:
+            self.cluster.signal(name, signal.SIGKILL)
+            assert self.cluster.wait_exit(name, PATIENCE_S)
+        self.cluster.cut(OPEN)
+        (self.run / "output" / "1.log").unlink(missing_ok=True)
 
     def launch(self, *argv: str, **env: str) -> Launch:
         return Launch(argv, env, self.run, self.run / "output" / "1.log")

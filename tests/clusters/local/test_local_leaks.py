@@ -185,7 +185,8 @@ def test_a_draft_of_a_dead_writer_is_swept_and_one_of_a_living_writer_is_not(tmp
     assert [path.name for path in tmp_path.iterdir()] == [f"lab-{os.getpid()}-bb.draft"]
 
 
-def test_the_entry_stands_before_the_lab_and_goes_after_it(lab: Any, ledger: Path) -> None:
+def test_the_entry_stands_before_the_lab_and_goes_after_it(make_lab: Any, ledger: Path) -> None:
+    lab = make_lab(1)
     assert [path.stem for path in ledger.iterdir()] == [lab.cluster.lab]
     assert ledgers.pending(ledger) == []
     lab.cluster.start("n1", lab.launch("sleep", "600"))
@@ -196,7 +197,8 @@ def test_the_entry_stands_before_the_lab_and_goes_after_it(lab: Any, ledger: Pat
     lab.cluster.down()
 
 
-def test_when_the_agent_dies_every_node_dies_and_every_call_says_so(lab: Any, ledger: Path) -> None:
+def test_when_the_agent_dies_every_node_dies_and_every_call_says_so(make_lab: Any, ledger: Path) -> None:
+    lab = make_lab(1)
     lab.cluster.start("n1", lab.launch("sleep", "600"))
     waiting = lab.processes()
     os.kill(lab.cluster.agent_pid, signal.SIGKILL)

@@ -135,7 +135,8 @@ def test_a_program_that_does_not_exist_is_told_by_name(lab: Any) -> None:
     assert not lab.cluster.alive("n1")
 
 
-def test_a_signal_to_a_node_that_never_ran_does_nothing(lab: Any) -> None:
+def test_a_signal_to_a_node_that_never_ran_does_nothing(make_lab: Callable[[int], Any]) -> None:
+    lab = make_lab(1)
     lab.cluster.signal("n1", signal.SIGKILL)
     assert not lab.cluster.alive("n1")
     assert lab.cluster.exit_status("n1") is None

@@ -82,6 +82,7 @@ def test_links_nodes_and_leaks_as_an_ordinary_user(surrounding: str, chosen: str
 
 
 @as_root
+@pytest.mark.namespaces
 @pytest.mark.parametrize(
     ("limit", "remedy"),
     [
