@@ -8,7 +8,7 @@ from checker.verdict import CheckResult, Kind, RunVerdict, Verdict
 from reports.page import CheckLine, Finding, NotChecked
 from workloads.history.operation import FaultRow
 
-_ORDER = ("invalid", "unknown", "valid", "not-exercised", "not-applicable")
+STATUS_ORDER = ("invalid", "unknown", "valid", "not-exercised", "not-applicable")
 _KINDS = tuple(kind.value for kind in Kind)
 
 
@@ -27,7 +27,7 @@ def check_lines(verdict: RunVerdict, found: Iterable[Finding]) -> tuple[CheckLin
     for finding in found:
         anchors.setdefault(finding.check, []).append((finding.anchor, str(finding.number)))
     lines = [_line(result, tuple(anchors.get(result.check, ()))) for result in verdict.checks]
-    return tuple(sorted(lines, key=lambda line: (_ORDER.index(line.status), _KINDS.index(line.kind))))
+    return tuple(sorted(lines, key=lambda line: (STATUS_ORDER.index(line.status), _KINDS.index(line.kind))))
 
 
 def _line(result: CheckResult, anchors: tuple[tuple[str, str], ...]) -> CheckLine:
@@ -73,7 +73,7 @@ def not_checked(verdict: RunVerdict, faults: Iterable[FaultRow]) -> tuple[NotChe
             )
         elif fault.verified is False:
             gaps.append(NotChecked("unknown", f"fault {fault.fault}", "started, and no probe saw it take effect"))
-    return tuple(sorted(gaps, key=lambda gap: (*_ORDER, "not-reached").index(gap.status)))
+    return tuple(sorted(gaps, key=lambda gap: (*STATUS_ORDER, "not-reached").index(gap.status)))
 
 
 def sureness(verdict: RunVerdict) -> tuple[str, ...]:

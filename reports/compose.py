@@ -20,7 +20,7 @@ from reports.plots.latency import duration, seconds
 from reports.roles import Roles, read_roles
 from workloads.history.manifest import Manifest
 
-_EXIT = {
+EXIT_MEANING = {
     Verdict.VALID: "Exit code 0: every check that could be judged found the promises kept.",
     Verdict.INVALID: "Exit code 1: a promise was broken, and the witness is below.",
     Verdict.UNKNOWN: "Exit code 2: nothing was proven wrong, and something that had to be judged could not be.",
@@ -114,7 +114,7 @@ def _banner(run: StoredRun) -> Banner:
         labels.append(("expected", f"The scenario expects {verdict.expected.value}, {as_told}"))
     if manifest.candidate.defects:
         labels.append(("defect", f"Built wrong on purpose: {', '.join(manifest.candidate.defects)}"))
-    meaning = _EXIT[verdict.verdict]
+    meaning = EXIT_MEANING[verdict.verdict]
     if manifest.interrupted:
         labels.append(("interrupted", "Stopped before its end: faults not yet due were not reached"))
         if verdict.verdict is not Verdict.INVALID:
@@ -123,10 +123,10 @@ def _banner(run: StoredRun) -> Banner:
         labels.append(
             ("interrupted", "The controller ended before the run did: judged is what was recorded until then")
         )
-    return Banner(verdict.verdict.value, _without_word(verdict), meaning, tuple(labels))
+    return Banner(verdict.verdict.value, without_word(verdict), meaning, tuple(labels))
 
 
-def _without_word(verdict: RunVerdict) -> str:
+def without_word(verdict: RunVerdict) -> str:
     """The sentence without a leading "Invalid:", since the word stands above it."""
     word, colon, rest = verdict.sentence.partition(":")
     if colon and word.strip().lower() == verdict.verdict.value and rest.strip():

@@ -126,7 +126,7 @@ def _latency(scene: Scene) -> Figure:
         (
             ("swatch-ok", "ok (dot)"),
             ("swatch-fail", "fail (tick)"),
-            ("swatch-info", "no answer (tick above)"),
+            ("swatch-info", "no answer (bars above the scale)"),
             ("swatch-p50", "p50"),
             ("swatch-p95", "p95"),
             ("swatch-p99", "p99"),

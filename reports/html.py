@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -46,7 +47,11 @@ def write_page(path: Path, html: str) -> Path:
 
 def render(template: str, **content: Any) -> str:
     """Render one of ``templates/`` with the assets inlined."""
-    style, script = _asset("assets", "report.css"), _asset("assets", "report.js")
+    return _environment().get_template(template).render(**content)
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(lambda name: _asset("templates", name)),
         autoescape=True,
@@ -54,8 +59,8 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(_inlined(style, script))
-    return environment.get_template(template).render(**content)
+    environment.globals.update(_inlined(_asset("assets", "report.css"), _asset("assets", "report.js")))
+    return environment
 
 
 def _inlined(style: str, script: str) -> Mapping[str, Any]:

@@ -27,7 +27,9 @@ _STRIP = 22.0
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 WINDOWS = 90
 RATE_BINS = 141
-_RASTER_COLUMNS = 1_972
+_FINE = 60_000
+"""operations from which on a raster has its finest cells; fewer of them would be invisible specks"""
+_UNANSWERED_BINS = 329
 _COLOURS = ((47, 111, 222), (226, 132, 20), (222, 60, 130))
 """of ok, info, fail: readable on white and on black"""
 
@@ -44,10 +46,11 @@ def draw_latency(
     scale = _LogScale(low, high)
     share = _share(axis, operations.invoked_ns)
     if int(answered.sum()) > POINTS:
+        fine = 1 if int(answered.sum()) >= _FINE else 2
         pixels = density(
             share[answered], scale.share(latency_ns[answered]), operations.status[answered], colours=_COLOURS,
-            columns=_RASTER_COLUMNS,
-            rows=int(HEIGHT - _STRIP),
+            columns=1_972 // (fine * fine),
+            rows=int(HEIGHT - _STRIP) // fine,
         )  # fmt: skip
         layers.shapes.append(
             element(
@@ -111,9 +114,15 @@ def _unanswered(
     chosen = inside & ((operations.completed_ns == NEVER) | (operations.status == INFO))
     layers.shapes.append(element("path", class_="rule", d=f"M0 {_STRIP:.1f}H{PLOT_WIDTH:.0f}"))
     layers.gutter.append(text(LEFT - 10, 15, "no answer", class_="tick-left"))
-    # Ticks on the same half pixel are one tick: the strip shows when, the lanes above it how many.
-    columns = np.unique(np.round(share[chosen] * PLOT_WIDTH * 2) / 2)
-    layers.shapes.append(element("path", class_="dot-info", d=_marks(columns, np.full(len(columns), 5.0), "v12")))
+    width = PLOT_WIDTH / _UNANSWERED_BINS
+    bins = np.minimum((share[chosen] * _UNANSWERED_BINS).astype(np.int64), _UNANSWERED_BINS - 1)
+    counts = np.bincount(bins, minlength=_UNANSWERED_BINS)
+    heights = np.where(counts > 0, 4 + (_STRIP - 8) * counts / max(1, int(counts.max())), 0)
+    bars = (
+        f"M{i * width:.1f} {_STRIP:.0f}v{-heights[i]:.1f}h{width:.1f}V{_STRIP:.0f}z" for i in np.flatnonzero(counts)
+    )
+    if len(bins):
+        layers.shapes.append(element("path", class_="fill-info", d="".join(bars)))
 
 
 def _quantile_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -93,6 +94,7 @@ def manifest(**changes: Any) -> Manifest:
     )
 
 
+@cache
 def operations(seed: int = 7, rate: float = 200.0) -> list[dict[str, Any]]:
     """Half of the processes pinned to a node, half following the leader; the cut-off side answers with timeouts and errors."""
     random = Random(seed)
