@@ -85,7 +85,8 @@ def network_descriptor() -> int:
 
 def not_permitted(error: OSError, *, privileged: bool) -> Problem:
     """Why this machine refuses namespaces, and what mends it."""
-    what = f"Network namespaces are not permitted here: {error.strerror or error} ({error.filename or 'namespaces'})."
+    reason = "the limit of namespaces is reached" if error.errno == errno.ENOSPC else error.strerror
+    what = f"Network namespaces are not permitted here: {reason} ({error.filename})."
     return Problem("namespaces-not-permitted", what, " ".join(_remedies(error, privileged=privileged)))
 
 

@@ -7,6 +7,7 @@ here and a link is cut by a routing rule for its two addresses: ``from A to B: b
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from clusters.backends.local.namespaces import CLONE_NEWNET, enter_network, network_descriptor, unshare
+from clusters.backends.local.namespaces import CLONE_NEWNET, enter_network, network_descriptor, not_permitted, unshare
 from clusters.backends.local.plan import ROUTER_ADDRESS
 from clusters.links import Pair
 from workloads.problem import Problem
@@ -51,6 +52,11 @@ class Network:
             for number, (name, address) in enumerate(self.addresses.items(), start=1):
                 self._join(name, address, f"r{number}")
         except (OSError, NetlinkError) as error:
+            number = int((error.code if isinstance(error, NetlinkError) else error.errno) or 0)
+            if number in (errno.EPERM, errno.EACCES):
+                # A security module may grant a user namespace and then nothing in it.
+                refused = OSError(number, os.strerror(number), "netlink")
+                raise not_permitted(refused, privileged=os.getuid() == 0) from error
             raise Problem(
                 "links-not-available",
                 f"The kernel refuses virtual cables between network namespaces: {error}.",

@@ -81,35 +81,60 @@ def test_links_nodes_and_leaks_as_an_ordinary_user(surrounding: str, chosen: str
     assert "skipped" not in ran.stdout
 
 
+REFUSED = """
+import sys
+from pathlib import Path
+from clusters.backends.local.cluster import LocalCluster
+from clusters.backends.local.plan import plan_nodes
+from workloads.problem import Problem
+
+folder = Path(sys.argv[1])
+try:
+    LocalCluster(plan_nodes(folder, 1), folder / "ledger").up()
+except Problem as problem:
+    print(problem.slug, problem.what, problem.remedy, sep="\\n")
+print(*(folder / "ledger").iterdir(), "left")
+"""
+
+
 @as_root
 @pytest.mark.namespaces
 @pytest.mark.parametrize(
-    ("limit", "remedy"),
+    ("limit", "before", "remedies"),
     [
-        ("max_user_namespaces", "sysctl -w user.max_user_namespaces=15000"),
-        ("max_net_namespaces", "sysctl -w user.max_net_namespaces=15000"),
+        ("max_net_namespaces", "", ["`sysctl -w user.max_net_namespaces=15000`"]),
+        (
+            "max_user_namespaces",
+            "setpriv --inh-caps -all --bounding-set -all",
+            ["`sysctl -w user.max_user_namespaces=15000`", "SYS_ADMIN and NET_ADMIN"],
+        ),
     ],
 )
-def test_a_refused_namespace_is_told_with_what_mends_it(limit: str, remedy: str) -> None:
-    # Limits are per user namespace: one of our own, with limits of zero, stands for a machine that forbids them.
-    code = (
-        f"open('/proc/sys/user/{limit}', 'w').write('0')\n"
-        "from clusters.backends.local import namespaces\n"
-        f"namespaces._has_capability = lambda number: {limit == 'max_net_namespaces'}\n"
-        "from workloads.problem import Problem\n"
-        "try:\n    namespaces.leave_host()\n"
-        "except Problem as problem:\n    print(problem.slug, problem.what, problem.remedy, sep='\\n')\n"
-    )
+def test_a_machine_that_refuses_namespaces_is_told_what_mends_it(
+    tmp_path: Path, limit: str, before: str, remedies: list[str]
+) -> None:
+    # Limits are per user namespace: one of our own, with a limit of zero, stands for a machine that forbids them.
+    command = shlex.join([sys.executable, "-c", REFUSED, str(tmp_path)])
     ran = subprocess.run(
-        ["unshare", "--user", "--map-root-user", sys.executable, "-c", code],
+        [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "sh",
+            "-c",
+            f"echo 0 > /proc/sys/user/{limit}; exec {before} {command}",
+        ],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
     )
-    assert ran.stdout.startswith("namespaces-not-permitted\nNetwork namespaces are not permitted here:"), ran.stderr
-    assert remedy in ran.stdout
+    slug, what, remedy, left = ran.stdout.splitlines()
+    assert slug == "namespaces-not-permitted"
+    assert what == "Network namespaces are not permitted here: the limit of namespaces is reached (unshare)."
+    assert all(each in remedy for each in remedies), remedy
+    assert left == "left"
 
 
 @pytest.mark.namespaces
