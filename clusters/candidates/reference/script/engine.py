@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from random import Random
@@ -16,7 +16,6 @@ from clusters.candidates.reference.core.messages import (
     DescribeQuorumResponse,
     Error,
     ReadResponse,
-    ReplicaKey,
 )
 from clusters.candidates.reference.core.replica import Replica
 from clusters.candidates.reference.script.asked import Asked, completion
@@ -238,17 +237,3 @@ class Engine:
             observers=[str(each.replica) for each in answer.observers],
             log_end_offsets=[each.log_end_offset for each in everyone],
         )
-
-
-def node_config(me: ReplicaKey, voters: Sequence[ReplicaKey], timers: Timers, election_jitter_ms: int) -> NodeConfig:
-    """How a node of a play is configured."""
-    return NodeConfig(
-        me=me,
-        voters=tuple(voters),
-        election_timeout_ms=timers.election_timeout_ms,
-        election_jitter_ms=election_jitter_ms,
-        fetch_timeout_ms=timers.fetch_timeout_ms,
-        check_quorum_ms=timers.check_quorum_ms,
-        request_timeout_ms=timers.request_timeout_ms,
-        fetch_max_wait_ms=min(timers.fetch_timeout_ms, timers.request_timeout_ms) // 3,
-    )

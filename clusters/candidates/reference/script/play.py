@@ -13,13 +13,14 @@ from random import Random
 from uuid import UUID
 
 from clusters.candidates.reference.core import node as core
+from clusters.candidates.reference.core.config import NodeConfig
 from clusters.candidates.reference.core.defects import decisions
 from clusters.candidates.reference.core.messages import DescribeQuorumRequest, ReplicaKey
 from clusters.candidates.reference.core.replica import Replica
 from clusters.candidates.reference.core.roles import State
 from clusters.candidates.reference.script.asked import Asked, request
 from clusters.candidates.reference.script.disk import SimulatedDisk
-from clusters.candidates.reference.script.engine import Engine, Machine, node_config
+from clusters.candidates.reference.script.engine import Engine, Machine
 from clusters.candidates.reference.script.network import Hold, Message
 from clusters.evidence.identity import uuid_to_text
 from workloads.history.manifest import Timers
@@ -43,6 +44,7 @@ class Stage:
     timers: Timers = TIMERS
     election_jitter_ms: int = 300
     latency_ms: tuple[int, int] = (1, 1)
+    fetch_max_records: int = 2000
 
 
 class Play:
@@ -61,7 +63,7 @@ class Play:
         keys = [ReplicaKey(n, self._fresh_directory_id()) for n in range(1, stage.voters + stage.observers + 1)]
         for key in keys:
             role = "voter" if key.node_id <= stage.voters else "observer"
-            config = node_config(key, keys[: stage.voters], stage.timers, stage.election_jitter_ms)
+            config = _node_config(key, keys[: stage.voters], stage)
             machine = Machine(key.node_id, role, SimulatedDisk(key.directory_id), config, key.directory_id)
             self.engine.machines[machine.name] = machine
             self.engine.lifecycle(machine, "format")
@@ -299,3 +301,18 @@ class Play:
         for index, row in enumerate(self.faults):
             if row.fault == fault and row.ended_ns is None and (target is None or target in row.targets):
                 self.faults[index] = replace(row, ended_ns=self.engine.now_ns(), replaced=replaced)
+
+
+def _node_config(me: ReplicaKey, voters: Sequence[ReplicaKey], stage: Stage) -> NodeConfig:
+    timers = stage.timers
+    return NodeConfig(
+        me=me,
+        voters=tuple(voters),
+        election_timeout_ms=timers.election_timeout_ms,
+        election_jitter_ms=stage.election_jitter_ms,
+        fetch_timeout_ms=timers.fetch_timeout_ms,
+        check_quorum_ms=timers.check_quorum_ms,
+        request_timeout_ms=timers.request_timeout_ms,
+        fetch_max_wait_ms=min(timers.fetch_timeout_ms, timers.request_timeout_ms) // 3,
+        fetch_max_records=stage.fetch_max_records,
+    )
