@@ -97,10 +97,9 @@ class ReferenceCandidate:
             path.parent.mkdir(parents=True, exist_ok=True)
         config = server_config(quorum, node, incarnation, trace, self._defects)
         config_path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
-        search_path = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
         return Launch(
             argv=(sys.executable, "-m", _MODULE, "--config", str(config_path)),
-            env={**os.environ, "PYTHONPATH": search_path, "PYTHONUNBUFFERED": "1"},
+            env=_environment(),
             cwd=node.directory,
             output=node.directory / "output" / f"{incarnation}.log",
         )
@@ -155,6 +154,15 @@ def server_config(
         seed=quorum.seed,
         defects=tuple(defects),
     )
+
+
+def _environment() -> dict[str, str]:
+    """Nodes find this project first, and keep compiled modules: a start without them costs half a second more."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    search_path = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
+    env.update(PYTHONPATH=search_path, PYTHONPYCACHEPREFIX=str(cache / "nemesis" / "bytecode"))
+    return env
 
 
 def source_checksums() -> dict[str, str]:
