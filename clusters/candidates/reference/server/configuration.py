@@ -40,6 +40,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     check_quorum_ms: int
     request_timeout_ms: int
     fetch_max_wait_ms: int
+    fetch_max_records: int = 2000
     seed: int
     defects: tuple[str, ...] = ()
     segment_bytes: int = DEFAULT_SEGMENT_BYTES
@@ -59,4 +60,5 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
             check_quorum_ms=self.check_quorum_ms,
             request_timeout_ms=self.request_timeout_ms,
             fetch_max_wait_ms=self.fetch_max_wait_ms,
+            fetch_max_records=self.fetch_max_records,
         )

@@ -13,6 +13,7 @@ from clusters.candidates.reference.core import node as core
 from clusters.candidates.reference.core.defects import decisions
 from clusters.candidates.reference.core.effects import Effects
 from clusters.candidates.reference.core.messages import PeerResponse, Request
+from clusters.candidates.reference.core.replica import Replica
 from clusters.candidates.reference.server.calls import Call, Caller
 from clusters.candidates.reference.server.configuration import ServerConfig
 from clusters.candidates.reference.server.environment import Clock, Connection, Disk, Network, Timer
@@ -70,6 +71,11 @@ class Server:
         )
         world.network.listen(me.host, me.port, self._accept)
         self._plan_turn()
+
+    @property
+    def replica(self) -> Replica:
+        """The protocol's state, to look at."""
+        return self._node
 
     def shut_down(self, done: Callable[[], None]) -> None:
         """Resign, answer what is pending, and call back when that is sent."""
