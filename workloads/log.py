@@ -9,7 +9,8 @@ decided in one pass without search (checker.md §1), and each answer can be comp
 Where a candidate promises linearizable reads a poll's high watermark covers every append acknowledged before the poll began. Where it
 promises only committed, monotone reads (Apache Kafka's metadata log by Fetch), polls are marked ``stale``.
 
-Setup appends once: the candidate serves before the first fault. Final reads poll the log from 0 to its end at every node.
+Setup appends once: the candidate serves before the first fault. Final reads poll the log from 0 to its end: at every node, or
+at the leader where only that answers polls (``reads = "stale"``).
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def make_plan(stream: Stream, options: Options) -> LoadPlan:
         setup=UntilOk([lambda: Invocation("append", None, (values.take(),))]),
         load=LogMix(stream, chosen.shares(), values),
         final=final,
+        final_pinned=chosen.reads == "linearizable",
         initial_values={},
     )
 

@@ -67,12 +67,14 @@ def test_a_compare_and_set_expects_what_its_process_saw_last() -> None:
     assert only_cas.next(0).input[0] == 77
 
 
-def test_a_compare_and_set_without_knowledge_expects_an_acknowledged_value() -> None:
+def test_a_compare_and_set_expects_what_it_or_anybody_saw_last_and_never_what_is_not_acknowledged() -> None:
     only_cas = register(read=0.0, cas=1.0, keys=1)
     only_cas.update(0, Invocation("write", 0, (40,)), OK)
-    only_cas.update(0, Invocation("write", 0, (41,)), FAIL)
-    only_cas.update(1, Invocation("write", 0, (42,)), INFO)
-    assert only_cas.next(2).input[0] == 40
+    only_cas.update(1, Invocation("cas", 0, (40, 41)), OK)
+    only_cas.update(2, Invocation("write", 0, (42,)), FAIL)
+    only_cas.update(3, Invocation("write", 0, (43,)), INFO)
+    assert {only_cas.next(9).input[0] for _ in range(20)} == {41}
+    assert {only_cas.next(0).input[0] for _ in range(50)} == {40, 41}
 
 
 def test_most_compare_and_sets_succeed_where_nothing_fails() -> None:

@@ -91,6 +91,21 @@ def test_kafka_offers_neither_compare_and_set_nor_linearizable_reads() -> None:
     assert {each.consistency for each in invocations if each.f == "read"} == {Consistency.STALE}
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "pinned"),
+    [
+        ("register", "reference", True),
+        ("register", "kafka", True),
+        ("log", "reference", True),
+        ("log", "kafka", False),
+        ("counter", "kafka", False),
+    ],
+)
+def test_final_operations_stay_at_a_node_only_where_every_node_serves_them(name: str, kind: str, pinned: bool) -> None:
+    work = workload(name)
+    assert work.make_plan(random.Random(1), work.candidate_options[kind]).final_pinned is pinned
+
+
 def test_setup_and_load_share_one_counter_of_values() -> None:
     log = drive(workload("register"), "reference")
     written = [row["invocation"].input[-1] for row in log.invocations if row["invocation"].f in ("write", "cas")]

@@ -2,13 +2,12 @@
 the order of operations readable, so that checking is nearly linear).
 
 The values of a run come from one counter, whatever the key and whoever asks. A compare-and-set expects the last value that
-its process saw of the key, else a value that was lately acknowledged: so that a good share of them succeeds, and the others
-fail for a reason. Where neither is known yet, a write takes its place.
+its process saw of the key, or the last that anybody saw: so that a good share of them succeeds, and the others fail for a
+reason. Where neither is known yet, a write takes its place.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 from workloads.generators.generator import Stream
@@ -23,8 +22,6 @@ class RegisterShares:
     cas: float
     stale_share: float = 0.0
     """of the reads: how many ask for a stale answer"""
-    recent: int = 4
-    """how many acknowledged values of a key a compare-and-set without knowledge of its own may expect"""
 
     def __post_init__(self) -> None:
         if min(self.read, self.cas, self.stale_share) < 0 or self.read + self.cas > 1 or self.stale_share > 1:
@@ -54,7 +51,7 @@ class RegisterMix:
         self._shares = shares
         self._values = values
         self._seen: dict[int, dict[int, int]] = {}
-        self._recent: list[deque[int]] = [deque(maxlen=shares.recent) for _ in range(keys)]
+        self._latest: dict[int, int] = {}
 
     def next(self, process: int) -> Invocation:
         """Draw an operation and a key."""
@@ -82,12 +79,11 @@ class RegisterMix:
         if not values:
             return
         self._seen.setdefault(process, {})[key] = values[0]
-        if invocation.f != "read":
-            self._recent[key].append(values[0])
+        self._latest[key] = values[0]
 
     def _expected(self, process: int, key: int) -> int | None:
+        latest = self._latest.get(key)
         seen = self._seen.get(process, {}).get(key)
-        if seen is not None:
-            return seen
-        recent = self._recent[key]
-        return self._stream.choice(recent) if recent else None
+        if seen is None or seen == latest:
+            return latest
+        return seen if self._stream.random() < 0.5 else latest
