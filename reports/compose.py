@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -22,7 +23,7 @@ from workloads.history.manifest import Manifest
 
 EXIT_MEANING = {
     Verdict.VALID: "Exit code 0: every check that could be judged found the promises kept.",
-    Verdict.INVALID: "Exit code 1: a promise was broken, and the witness is below.",
+    Verdict.INVALID: "Exit code 1: a promise was broken, and a witness shows it.",
     Verdict.UNKNOWN: "Exit code 2: nothing was proven wrong, and something that had to be judged could not be.",
 }
 _SECRET = ("password", "secret", "token", "credential", "apikey", "api_key")
@@ -43,6 +44,7 @@ def compose(run: StoredRun) -> Page:
         moments=_moments(run.manifest),
     )
     found = findings.findings(run, backdrop.bands, warnings)
+    backdrop = replace(backdrop, flags=findings.flags(run.verdict.checks, found))
     return Page(
         title=run.manifest.scenario_title or run.manifest.scenario,
         run_id=run.manifest.run_id,

@@ -10,16 +10,20 @@ import pyarrow.compute as pc
 
 from checker.verdict import Anomaly, CheckResult, Kind, Verdict
 from clusters.evidence.schema import TABLES
+from reports.evidence import completed, matching
 from reports.load import StoredRun
 from reports.page import Cell, Figure, Finding, Grid
 from reports.plots import log_strips, votes, warped
-from reports.plots.describe import Row, checksum, value
+from reports.plots.describe import Row, checksum, end_ns, moment_ns, value
 from reports.plots.frame import Band
 from workloads.history.schema import FAULTS, OPERATIONS
 
 DRAWN_PER_CHECK = 8
 """findings of one check that are drawn; all others are counted, and their sentences listed"""
 STRIPS_MAX = 9
+
+Copy = tuple[Any, Any]
+"""node and number of the collection: one copy of one disk"""
 
 _KINDS = (Kind.SAFETY, Kind.LIVENESS, Kind.FRAMEWORK)
 _NEVER_MARKED = frozenset(
@@ -85,10 +89,22 @@ def findings(run: StoredRun, bands: tuple[Band, ...], warnings: list[str]) -> tu
                     subject=anomaly.subject,
                     message=anomaly.message,
                     figures=figures,
+                    seconds=_window(anomaly),
                     grids=_grids(anomaly) if i < DRAWN_PER_CHECK else (),
                 )
             )
     return tuple(made)
+
+
+def flags(results: Iterable[CheckResult], found: tuple[Finding, ...]) -> tuple[tuple[int, int, str], ...]:
+    """Where the drawn findings stand in time: (first moment of the witness, number, anchor)."""
+    anomalies = [anomaly for result in violated(results) for anomaly in result.anomalies]
+    placed = []
+    for anomaly, finding in zip(anomalies, found, strict=True):
+        moments = [at for row in anomaly.witness if (at := moment_ns(row)) is not None]
+        if finding.figures and moments:
+            placed.append((min(moments), finding.number, finding.anchor))
+    return tuple(placed)
 
 
 def not_drawn(results: Iterable[CheckResult]) -> tuple[str, ...]:
@@ -109,7 +125,7 @@ def not_drawn(results: Iterable[CheckResult]) -> tuple[str, ...]:
 
 
 def _figures(run: StoredRun, anomaly: Anomaly, bands: tuple[Band, ...], number: int) -> tuple[Figure, ...]:
-    witness = anomaly.witness
+    witness = completed(anomaly.witness, run.tables)
     figures = []
     cast = [row for row in witness if votes.is_vote(row)]
     drawn_votes = len(cast) > 1
@@ -128,9 +144,18 @@ def _figures(run: StoredRun, anomaly: Anomaly, bands: tuple[Band, ...], number: 
     return tuple(figures)
 
 
+def _window(anomaly: Anomaly) -> tuple[float, float] | None:
+    """From before the first to after the last moment of the witness, in seconds of the run."""
+    moments = [at for row in anomaly.witness for at in (moment_ns(row), end_ns(row)) if at is not None]
+    if not moments:
+        return None
+    margin_ns = max(0.25e9, 0.25 * (max(moments) - min(moments)))
+    return (min(moments) - margin_ns) / 1e9, (max(moments) + margin_ns) / 1e9
+
+
 def _strips(run: StoredRun, records: Sequence[Row], number: int) -> Figure:
     offsets = log_strips.window(records)
-    partition = records[0].get("partition")
+    partition = next((row["partition"] for row in records if row.get("partition")), None)
     strips = _nearby(run, records, offsets, partition)
     shown = strips[:STRIPS_MAX]
     caption = f"Offsets around the witness{f' in {partition}' if partition else ''}, one strip a disk."
@@ -141,53 +166,51 @@ def _strips(run: StoredRun, records: Sequence[Row], number: int) -> Figure:
 
 
 def _nearby(run: StoredRun, records: Sequence[Row], offsets: Sequence[int], partition: Any) -> list[log_strips.Strip]:
-    """The disks named by the witness first, then the last copy of every other disk."""
-    table = run.tables["log_entries"]
-    near = table.filter(pc.is_in(table["offset"], pa.array(offsets, pa.int64())))
+    """The copies of disks that the witness names first, then the last copy of every other disk."""
+    entries = run.tables["log_entries"]
     if partition is not None:
-        near = near.filter(pc.equal(near["partition"], str(partition)))
-    disks: dict[tuple[Any, Any, Any], dict[int, Row]] = {}
+        entries = matching(entries, {"partition": partition})
+    stored = entries.filter(pc.is_in(entries["offset"], pa.array(offsets, pa.int64()))).to_pylist()
+    named: dict[Copy, dict[int, Row]] = {}
     for row in records:
-        disks.setdefault(_disk(row), {})[int(row["offset"])] = row
-    named = set(disks)
+        named.setdefault((row.get("node"), row.get("collection")), {})[int(row["offset"])] = row
+    disks = {(row["node"], row["directory_id"]) for row in stored if (row["node"], row["collection"]) in named}
     last: dict[tuple[Any, Any], int] = {}
-    stored = near.to_pylist()
     for row in stored:
-        last[row["node"], row["directory_id"]] = max(row["collection"], last.get((row["node"], row["directory_id"]), 0))
+        disk = (row["node"], row["directory_id"])
+        last[disk] = max(row["collection"], last.get(disk, 0))
+    copies = {copy: dict(rows) for copy, rows in named.items()}
     for row in stored:
-        disk = _disk(row)
-        if disk in named or (
-            row["collection"] == last[disk[0], disk[1]] and (disk[0], disk[1]) not in {n[:2] for n in named}
-        ):
-            disks.setdefault(disk, {}).setdefault(row["offset"], row)
-    ordered = sorted(disks, key=lambda disk: (disk not in named, str(disk[0]), str(disk[1]), disk[2] or 0))
-    return [_strip(run, disk, disks[disk]) for disk in ordered]
+        copy, disk = (row["node"], row["collection"]), (row["node"], row["directory_id"])
+        if copy in named or (disk not in disks and row["collection"] == last[disk]):
+            copies.setdefault(copy, {}).setdefault(row["offset"], row)
+    ordered = sorted(copies, key=lambda copy: (copy not in named, str(copy[0]), copy[1] or 0))
+    return [_strip(run, entries, copy, copies[copy]) for copy in ordered]
 
 
-def _strip(run: StoredRun, disk: tuple[Any, Any, Any], records: Mapping[int, Row]) -> log_strips.Strip:
-    node, directory, collection = disk
-    copy = "" if collection is None else f"copy {collection}"
-    detail = " · ".join(part for part in (str(directory or "")[:8], copy) if part)
-    below = [offset for offset, row in records.items() if row.get("below_high_watermark")]
-    above = [offset for offset, row in records.items() if row.get("below_high_watermark") is False]
-    mark = (
-        min(above)
-        if above
-        else max(below) + 1
-        if below
-        else _sampled_high_watermark(run.tables["quorum_samples"], node)
-    )
-    return log_strips.Strip(str(node or "?"), detail, records, mark)
+def _strip(run: StoredRun, entries: pa.Table, copy: Copy, records: Mapping[int, Row]) -> log_strips.Strip:
+    node, collection = copy
+    directory = next((row["directory_id"] for row in records.values() if row.get("directory_id")), "")
+    told = "" if collection is None else f"copy {collection}"
+    detail = " · ".join(part for part in (str(directory)[:8], told) if part)
+    mark = _stored_high_watermark(entries, copy)
+    if mark is None:
+        mark = _sampled_high_watermark(run.tables["quorum_samples"], node)
+    return log_strips.Strip(str(node or "?"), detail, collection, records, mark)
+
+
+def _stored_high_watermark(entries: pa.Table, copy: Copy) -> int | None:
+    """One above the last record that the node itself called committed on this disk."""
+    wanted = {name: content for name, content in zip(("node", "collection"), copy, strict=True) if content is not None}
+    own = matching(entries.filter(pc.fill_null(entries["below_high_watermark"], False)), wanted)
+    last = pc.max(own["offset"]).as_py() if len(own) else None
+    return None if last is None else int(last) + 1
 
 
 def _sampled_high_watermark(samples: pa.Table, node: Any) -> int | None:
     own = samples.filter(pc.equal(samples["node"], str(node)))
     greatest = pc.max(own["high_watermark"]).as_py() if len(own) else None
     return int(greatest) if greatest is not None else None
-
-
-def _disk(row: Row) -> tuple[Any, Any, Any]:
-    return row.get("node"), row.get("directory_id"), row.get("collection")
 
 
 def _grids(anomaly: Anomaly) -> tuple[Grid, ...]:

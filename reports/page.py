@@ -86,6 +86,8 @@ class Finding:
     message: str
     figures: tuple[Figure, ...]
     grids: tuple[Grid, ...]
+    seconds: tuple[float, float] | None = None
+    """the time of the run around the witness"""
 
     @property
     def anchor(self) -> str:

@@ -139,6 +139,14 @@
     });
   }
 
+  for (const button of document.querySelectorAll("[data-from]")) {
+    const x = (at) => (width * (Number(at) - begin)) / (end - begin);
+    button.addEventListener("click", () => {
+      show(x(button.dataset.from), x(button.dataset.to));
+      document.getElementById("run").scrollIntoView();
+    });
+  }
+
   for (const button of document.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) continue;
     button.hidden = false;

@@ -87,7 +87,8 @@ def _event_card(row: Row) -> tuple[str, str]:
 
 
 def _sample_card(row: Row) -> tuple[str, str]:
-    head = "answers as leader" if row.get("claims_leadership") else f"says leader {row.get('leader') or '?'}"
+    leads = row.get("claims_leadership") or (row.get("leader") is not None and row.get("leader") == row.get("node"))
+    head = "answers as leader" if leads else f"says leader {row['leader']}" if row.get("leader") else "answers"
     return head, _told(row, ("epoch", "high_watermark", "error"))
 
 

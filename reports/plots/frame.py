@@ -82,6 +82,8 @@ class Backdrop:
     """windows in which the controller itself did not run"""
     moments: tuple[tuple[int, str], ...] = ()
     """single moments with a name, such as the start of Spark"""
+    flags: tuple[tuple[int, int, str], ...] = ()
+    """findings: moment, number, anchor"""
 
 
 @dataclass(slots=True)

@@ -30,38 +30,50 @@ def draw(
 ) -> Markup:
     """The chart of leaders as SVG."""
     layers = Layers()
-    _quorum(axis, reigns(roles), layers)
-    tops = {node: _QUORUM + 8 + i * LANE for i, node in enumerate(nodes)}
-    for node, top in tops.items():
+    if roles.states or roles.claims:
+        _quorum(axis, reigns(roles), layers)
+    else:
+        words = text(0, 0, "nobody was seen to lead: no events, no samples", class_="tick")
+        layers.pins.append(pin(PLOT_WIDTH / 2, 22, words))
+    for i, node in enumerate(nodes):
+        top = _top(i)
         layers.gutter.append(text(LEFT - 10, top + 18, node, class_="lane-name"))
         layers.gutter.append(
             text(LEFT - 10, top + 31, "observer" if node in observers else "voter", class_="lane-detail")
         )
         layers.shapes.append(element("path", class_="lane-rule", d=f"M0 {top + LANE - 3:.1f}H{PLOT_WIDTH:.0f}"))
-    for band in backdrop.bands:
-        for node in sorted(band.nodes & tops.keys()):
-            x0, x1 = axis.x(band.start_ns), axis.x(band.end_ns)
-            layers.shapes.append(
-                element("rect", class_="cut-off", x=x0, y=tops[node], width=max(1.0, x1 - x0), height=LANE - 4)
-            )
-    for span in roles.states:
-        if span.node in tops:
-            _span(axis, span, tops[span.node] + 4, layers)
-    for span in roles.claims:
-        if span.node in tops:
-            _claim(axis, span, tops[span.node] + 4 + _BAR + 2, layers)
-    for span in roles.absences:
-        if span.node in tops:
-            _span(axis, span, tops[span.node] + 4, layers)
-    for span in roles.wipes:
-        if span.node in tops:
-            _wipe(axis, span, tops[span.node], layers)
-    for overlap in together:
-        _overlap(axis, overlap, tops, layers)
-    height = _QUORUM + 8 + LANE * len(nodes)
+        for band in backdrop.bands:
+            if node in band.nodes:
+                x0, x1 = axis.x(band.start_ns), axis.x(band.end_ns)
+                hatch = {"x": x0, "y": top, "width": max(1.0, x1 - x0), "height": LANE - 4}
+                layers.shapes.append(element("rect", class_="cut-off", **hatch))
+        _node(axis, roles, node, top, layers)
+        for overlap in together:
+            if node in overlap.nodes:
+                _overlap(axis, overlap, top, layers)
+    height = _top(len(nodes))
     epochs = {span.epoch for span in roles.leaders}
     title = f"Leaders of {len(nodes)} nodes over time, {len(epochs)} epochs with a leader"
     return time_chart(axis, height, layers, backdrop, title=title)
+
+
+def _top(lane: int) -> float:
+    return _QUORUM + 8 + lane * LANE
+
+
+def _node(axis: TimeAxis, roles: Roles, node: str, top: float, layers: Layers) -> None:
+    for span in roles.states:
+        if span.node == node:
+            _span(axis, span, top + 4, layers)
+    for span in roles.claims:
+        if span.node == node:
+            _claim(axis, span, top + 4 + _BAR + 2, layers)
+    for span in roles.absences:
+        if span.node == node:
+            _span(axis, span, top + 4, layers)
+    for span in roles.wipes:
+        if span.node == node:
+            _wipe(axis, span, top, layers)
 
 
 def _quorum(axis: TimeAxis, spans: tuple[Span, ...], layers: Layers) -> None:
@@ -106,9 +118,10 @@ def _span(axis: TimeAxis, span: Span, y: float, layers: Layers) -> None:
         return
     epoch = "" if span.epoch is None else f", epoch {span.epoch}"
     words = f"{span.node}: {span.role}{epoch}, {_times(span)} ({span.source})"
-    layers.shapes.append(
-        titled("rect", words, class_=f"role {span.role}", x=x0, y=y, width=max(0.8, x1 - x0), height=_BAR)
-    )
+    shape = {"x": x0, "y": y, "width": max(0.8, x1 - x0), "height": _BAR}
+    if span.source == "lifecycle":
+        layers.shapes.append(element("rect", class_="blank", **shape))
+    layers.shapes.append(titled("rect", words, class_=f"role {span.role}", **shape))
     if span.epoch is None:
         texts: tuple[str, ...] = (span.role,)
     elif span.role == LEADER:
@@ -127,11 +140,13 @@ def _claim(axis: TimeAxis, span: Span, y: float, layers: Layers) -> None:
 def _wipe(axis: TimeAxis, span: Span, top: float, layers: Layers) -> None:
     words = f"{span.node} has a new disk from {span.start_ns / NS_PER_S:.3f} s on: directory id {span.directory_id}, another identity"
     mark = titled("path", words, class_="wipe", d=f"M0 0v{LANE - 6:.0f}M-5 0h10l-5 7z")
-    name = text(6, 8, "new disk", class_="wipe-name")
-    layers.pins.append(pin(axis.x(span.start_ns), top + 1, mark, name))
+    x = axis.x(span.start_ns)
+    left = x > PLOT_WIDTH - 70
+    name = text(-6 if left else 6, 8, "new disk", class_="wipe-name", text_anchor="end" if left else "start")
+    layers.pins.append(pin(x, top + 1, mark, name))
 
 
-def _overlap(axis: TimeAxis, overlap: Overlap, tops: dict[str, float], layers: Layers) -> None:
+def _overlap(axis: TimeAxis, overlap: Overlap, top: float, layers: Layers) -> None:
     x0, x1 = axis.x(overlap.start_ns), axis.x(overlap.end_ns)
     epochs = " and ".join(str(epoch) for epoch in dict.fromkeys(overlap.epochs))
     words = (
@@ -139,11 +154,8 @@ def _overlap(axis: TimeAxis, overlap: Overlap, tops: dict[str, float], layers: L
         f"for {(overlap.end_ns - overlap.start_ns) / NS_PER_S:.3f} s"
     )
     kind = "together forbidden" if overlap.forbidden else "together"
-    for node in overlap.nodes:
-        if node in tops:
-            layers.shapes.append(
-                titled("rect", words, class_=kind, x=x0, y=tops[node] + 2, width=max(2.0, x1 - x0), height=_BAR + 10)
-            )
+    shape = {"x": x0, "y": top + 2, "width": max(2.0, x1 - x0), "height": _BAR + 10}
+    layers.shapes.append(titled("rect", words, class_=kind, **shape))
 
 
 def _times(span: Span) -> str:

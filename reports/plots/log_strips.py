@@ -31,6 +31,8 @@ class Strip:
 
     label: str
     detail: str
+    collection: int | None
+    """number of the copy"""
     records: Mapping[int, Row]
     high_watermark: int | None
 
@@ -54,7 +56,7 @@ def draw(strips: Sequence[Strip], offsets: Sequence[int], witness: Sequence[Row]
     folds = [i for i in range(1, len(offsets)) if offsets[i] != offsets[i - 1] + 1]
     cell = min(_CELL_MAX, (_WIDTH - _LEFT - 20 - 14 * len(folds)) / max(1, len(offsets)))
     lefts = {offset: _LEFT + i * cell + 14 * sum(1 for fold in folds if fold <= i) for i, offset in enumerate(offsets)}
-    named = {(_disk(row), row.get("offset")) for row in witness}
+    named = {(row.get("node"), row.get("collection"), row.get("offset")) for row in witness}
     variants = {offset: _variants([strip.records.get(offset) for strip in strips]) for offset in offsets}
     height = _TOP + _STRIP * len(strips)
     parts: list[Markup] = []
@@ -72,7 +74,7 @@ def draw(strips: Sequence[Strip], offsets: Sequence[int], witness: Sequence[Row]
         for offset, left in lefts.items():
             record = strip.records.get(offset)
             letter = "" if record is None or len(variants[offset]) < 2 else variants[offset][_content(record)]
-            is_witness = record is not None and (_disk(record), offset) in named
+            is_witness = record is not None and (strip.label, strip.collection, offset) in named
             parts.append(
                 _cell(strip, offset, record, letter=letter, is_witness=is_witness, left=left, top=top, cell=cell)
             )
@@ -88,10 +90,6 @@ def draw(strips: Sequence[Strip], offsets: Sequence[int], witness: Sequence[Row]
         "svg", element("title", title), join(parts), class_="witness", viewBox=f"0 0 {_WIDTH:.0f} {height + 24:.0f}",
         role="img", aria_label=title,
     )  # fmt: skip
-
-
-def _disk(row: Row) -> tuple[Any, Any, Any]:
-    return row.get("node"), row.get("directory_id"), row.get("collection")
 
 
 def _content(record: Row) -> tuple[Any, Any]:

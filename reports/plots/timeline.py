@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from reports.load import FAIL, INFO, OK, OperationColumns
 from reports.plots.frame import LEFT, PLOT_WIDTH, Backdrop, Layers, TimeAxis, pin, span_label, time_chart
-from reports.plots.svg import element, text
+from reports.plots.svg import element, text, titled
 
 BINS_MAX = 493
 BINS_MIN = 116
@@ -24,6 +24,8 @@ LANE = 58.0
 _UP = 30.0
 _DOWN = 22.0
 PHASES = 18.0
+_NAMES = 18.0
+"""height of the row of moments, and of the row of findings"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,25 @@ def draw(
             side = "end" if x > PLOT_WIDTH - 150 else "start"
             mark = text(-3 if side == "end" else 3, 0, name, class_="moment-name", text_anchor=side)
             layers.pins.append(pin(x, top + 11, mark))
-    height = top + (16.0 if backdrop.moments else 0.0)
+    top += _NAMES if backdrop.moments else 0.0
+    _flags(axis, backdrop, top, layers)
+    height = top + (_NAMES if backdrop.flags else 0.0)
     title = f"Timeline of {len(operations):,} operations in {len(rows)} lanes with {len(backdrop.bands)} faults"
     return time_chart(axis, height, layers, backdrop, title=title)
+
+
+def _flags(axis: TimeAxis, backdrop: Backdrop, top: float, layers: Layers) -> None:
+    last = -_NAMES
+    for at_ns, number, anchor in sorted(backdrop.flags):
+        if not axis.start_ns <= at_ns <= axis.end_ns:
+            continue
+        x = axis.x(at_ns)
+        last = max(x, last + _NAMES)
+        disc = titled("circle", f"finding {number}", class_="flag", cx=last - x, cy=0, r=8)
+        name = text(last - x, 4, str(number), class_="flag-name")
+        layers.pins.append(
+            pin(x, top + 9, element("a", disc, name, href=f"#{anchor}", aria_label=f"go to finding {number}"))
+        )
 
 
 def _lane(axis: TimeAxis, operations: OperationColumns, lane: Lane, top: float, layers: Layers) -> None:

@@ -21,6 +21,7 @@ _RIGHT = 24.0
 _LANE = 56.0
 _CARD = 40.0
 _CARD_WIDTH = 190.0
+_NO_TIME = 2**63
 
 
 def draw(rows: Sequence[Row], bands: Sequence[Band], title: str) -> Markup:
@@ -82,7 +83,7 @@ class _Warp:
 
 def _lane_order(row: Row) -> tuple[bool, int, str]:
     at = moment_ns(row)
-    return row.get("table") != "faults", -1 if at is None else at, place(row)
+    return row.get("table") != "faults", _NO_TIME if at is None else at, place(row)
 
 
 def _faults(bands: Sequence[Band], warp: _Warp, columns: list[int], height: float) -> Markup:

@@ -133,8 +133,8 @@ def test_a_fault_is_a_band_with_its_name_and_its_node_is_hatched() -> None:
 def test_records_that_differ_get_letters_and_the_witness_is_outlined() -> None:
     one, other = forked_log().witness
     strips = [
-        log_strips.Strip("n1", "", {25: {**one, "offset": 25, "checksum": 1}, 26: one}, 26),
-        log_strips.Strip("n2", "", {25: {**other, "offset": 25, "checksum": 1}, 26: other}, None),
+        log_strips.Strip("n1", "", 0, {25: {**one, "offset": 25, "checksum": 1}, 26: one}, 26),
+        log_strips.Strip("n2", "", 0, {25: {**other, "offset": 25, "checksum": 1}, 26: other}, None),
     ]
     svg = log_strips.draw(strips, (25, 26), (one, other), "logs")
     assert re.findall(r'class="cell((?: [^"]*)?)"', svg) == ["", " differs-A named", "", " differs-B named"]
@@ -145,7 +145,7 @@ def test_records_that_differ_get_letters_and_the_witness_is_outlined() -> None:
 def test_a_missing_record_is_an_empty_cell() -> None:
     one, _ = forked_log().witness
     svg = log_strips.draw(
-        [log_strips.Strip("n1", "", {26: one}, None), log_strips.Strip("n2", "", {}, None)], (26,), (one,), "logs"
+        [log_strips.Strip("n1", "", 0, {26: one}, None), log_strips.Strip("n2", "", 0, {}, None)], (26,), (one,), "logs"
     )
     assert svg.count('class="cell absent"') == 1
     assert "first difference" not in svg
