@@ -90,7 +90,6 @@ high watermark, for replicas not.
 # The annotations are read as types by the codec: they must not become strings.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import ClassVar
 
 from kio.schema.errors import ErrorCode
@@ -100,11 +99,11 @@ from kio.schema.produce.v10.request import PartitionProduceData, ProduceRequest,
 from kio.schema.produce.v10.response import ProduceResponse
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
-from kio.schema.types import BrokerId, TopicName
+from kio.schema.types import TopicName
 from kio.static.constants import EntityType
-from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
+from kio.static.primitive import i8, i16, i32, i64
 
-from clusters.wire import batches, metadata_topic
+from clusters.wire import batches, metadata_topic, primitives
 from clusters.wire.problems import WireError
 from clusters.wire.reference_records import Command, decode_command, encode_command
 
@@ -286,10 +285,11 @@ def produce(commands: Iterable[Command], *, timestamp_ms: int, timeout_ms: int) 
         batches.Record(offset, timestamp_ms, None, encode_command(command)) for offset, command in enumerate(commands)
     ]
     partition = PartitionProduceData(
-        index=i32(metadata_topic.PARTITION), records=Records(batches.encode_batch(written, epoch=-1))
+        index=primitives.i32(metadata_topic.PARTITION),
+        records=primitives.Records(batches.encode_batch(written, epoch=-1)),
     )
     topic = TopicProduceData(name=_TOPIC_NAME, partition_data=(partition,))
-    return ProduceRequest(acks=i16(-1), timeout=_milliseconds(timeout_ms), topic_data=(topic,))
+    return ProduceRequest(acks=primitives.i16(-1), timeout=primitives.milliseconds(timeout_ms), topic_data=(topic,))
 
 
 def produced(response: ProduceResponse) -> Produced:
@@ -304,15 +304,15 @@ def produced(response: ProduceResponse) -> Produced:
 def poll(from_offset: int, *, timeout_ms: int, stale: bool = False) -> FetchRequest:
     """The request that reads committed records from an offset on."""
     partition = FetchPartition(
-        partition=i32(metadata_topic.PARTITION),
-        fetch_offset=i64(from_offset),
-        partition_max_bytes=i32(_MAX_FETCH_BYTES),
+        partition=primitives.i32(metadata_topic.PARTITION),
+        fetch_offset=primitives.i64(from_offset),
+        partition_max_bytes=primitives.i32(_MAX_FETCH_BYTES),
     )
     return FetchRequest(
-        max_wait=_milliseconds(timeout_ms),
-        min_bytes=i32(0),
-        max_bytes=i32(_MAX_FETCH_BYTES),
-        isolation_level=i8(STALE if stale else LINEARIZABLE),
+        max_wait=primitives.milliseconds(timeout_ms),
+        min_bytes=primitives.i32(0),
+        max_bytes=primitives.i32(_MAX_FETCH_BYTES),
+        isolation_level=primitives.i8(STALE if stale else LINEARIZABLE),
         topics=(FetchTopic(topic_id=metadata_topic.TOPIC_ID, partitions=(partition,)),),
         forgotten_topics_data=(),
     )
@@ -340,9 +340,9 @@ def polled(response: FetchResponse, from_offset: int) -> Polled:
 
 def read_offset_request(cluster_id: str, read_timestamp_ms: int) -> ReadOffsetRequest:
     """The request for the metadata partition."""
-    partition = ReadOffsetRequestPartition(partition_index=i32(metadata_topic.PARTITION))
+    partition = ReadOffsetRequestPartition(partition_index=primitives.i32(metadata_topic.PARTITION))
     topic = ReadOffsetRequestTopic(topic_name=_TOPIC_NAME, partitions=(partition,))
-    return ReadOffsetRequest(cluster_id=cluster_id, read_timestamp=i64(read_timestamp_ms), topics=(topic,))
+    return ReadOffsetRequest(cluster_id=cluster_id, read_timestamp=primitives.i64(read_timestamp_ms), topics=(topic,))
 
 
 def read_offset_response(
@@ -350,18 +350,14 @@ def read_offset_response(
 ) -> ReadOffsetResponse:
     """The answer for the metadata partition."""
     partition = ReadOffsetResponsePartition(
-        partition_index=i32(metadata_topic.PARTITION),
+        partition_index=primitives.i32(metadata_topic.PARTITION),
         error_code=error_code,
-        leader_id=BrokerId(leader_id),
-        leader_epoch=i32(leader_epoch),
-        applied_offset=i64(applied_offset),
+        leader_id=primitives.BrokerId(leader_id),
+        leader_epoch=primitives.i32(leader_epoch),
+        applied_offset=primitives.i64(applied_offset),
     )
     topic = ReadOffsetResponseTopic(topic_name=_TOPIC_NAME, partitions=(partition,))
     return ReadOffsetResponse(cluster_id=cluster_id, topics=(topic,))
 
 
 _TOPIC_NAME = TopicName(metadata_topic.TOPIC_NAME)
-
-
-def _milliseconds(value: int) -> i32Timedelta:
-    return i32Timedelta.parse(timedelta(milliseconds=value))

@@ -16,8 +16,6 @@ from kio.schema.fetch.v18 import request as fetch_request_18
 from kio.schema.fetch.v18 import response as fetch_response_18
 from kio.schema.produce.v10 import request as produce_request
 from kio.schema.produce.v10 import response as produce_response
-from kio.schema.types import BrokerId
-from kio.static.primitive import Records, i16, i32, i64, u16
 
 from clusters.candidates.reference.core import messages as core
 from clusters.candidates.reference.server.configuration import NodeAddress
@@ -27,13 +25,12 @@ from clusters.candidates.reference.server.peer_messages import (
     Refused,
     check_cluster,
     directory_uuid,
-    in_milliseconds,
-    milliseconds,
     only_partition,
     wire_leader,
 )
 from clusters.candidates.reference.server.record_batches import sparse_batch
 from clusters.wire import batches, metadata_topic, reference_messages
+from clusters.wire.primitives import BrokerId, Records, error, i16, i32, i64, in_milliseconds, milliseconds, u16
 from clusters.wire.problems import WireError
 from clusters.wire.reference_messages import LINEARIZABLE
 from clusters.wire.reference_records import Command, decode_command
@@ -69,7 +66,7 @@ def write_produce_answer(answer: core.AppendResponse) -> produce_response.Produc
     """Produce v10."""
     partition = produce_response.PartitionProduceResponse(
         index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         base_offset=i64(answer.base_offset),
         record_errors=(),
         current_leader=produce_response.LeaderIdAndEpoch(
@@ -89,7 +86,7 @@ def read_compare_and_set(message: reference_messages.CompareAndSetRequest, local
 def write_compare_and_set_answer(answer: core.AppendResponse) -> reference_messages.CompareAndSetResponse:
     """CompareAndSet."""
     return reference_messages.CompareAndSetResponse(
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=i32(answer.epoch),
         swapped=bool(answer.applied and answer.applied[0]),
@@ -106,7 +103,7 @@ def read_read(message: reference_messages.ReadRequest, local: Local) -> core.Rea
 def write_read_answer(answer: core.ReadResponse) -> reference_messages.ReadResponse:
     """Read."""
     return reference_messages.ReadResponse(
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=i32(answer.epoch),
         written=answer.value is not None,
@@ -143,7 +140,7 @@ def write_poll_answer(answer: core.ReadResponse, timestamp_ms: int, *, version: 
     wire: Any = fetch_response_17 if version == 17 else fetch_response_18
     partition = wire.PartitionData(
         partition_index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         high_watermark=i64(answer.applied_offset),
         current_leader=wire.LeaderIdAndEpoch(leader_id=wire_leader(answer.leader_id), leader_epoch=i32(answer.epoch)),
         aborted_transactions=None,
@@ -166,7 +163,7 @@ def write_describe_quorum_answer(
     """DescribeQuorum v2; without error only from the leader."""
     partition = describe_response.PartitionData(
         partition_index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         error_message=None,
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=i32(answer.epoch),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -22,15 +21,15 @@ from kio.schema.fetch.v17 import request as fetch_request_17
 from kio.schema.fetch.v17 import response as fetch_response_17
 from kio.schema.fetch.v18 import request as fetch_request_18
 from kio.schema.fetch.v18 import response as fetch_response_18
-from kio.schema.types import BrokerId, TopicName
+from kio.schema.types import TopicName
 from kio.schema.vote.v2 import request as vote_request
 from kio.schema.vote.v2 import response as vote_response
-from kio.static.primitive import Records, i8, i32, i32Timedelta, i64, u16
 
 from clusters.candidates.reference.core import messages as core
 from clusters.candidates.reference.server.record_batches import core_batches, encoded
 from clusters.evidence.identity import text_to_uuid, uuid_to_text
 from clusters.wire import metadata_topic, reference_messages
+from clusters.wire.primitives import BrokerId, Records, error, i8, i32, i64, in_milliseconds, milliseconds, u16
 from clusters.wire.problems import WireError
 
 TOPIC_NAME = TopicName(metadata_topic.TOPIC_NAME)
@@ -104,16 +103,6 @@ def only_partition(topics: Sequence[Any], named: bool = True) -> Any:
     return partition
 
 
-def milliseconds(value: int) -> i32Timedelta:
-    """A duration as kio's messages hold it."""
-    return i32Timedelta.parse(timedelta(milliseconds=value))
-
-
-def in_milliseconds(value: timedelta) -> int:
-    """A duration of kio's messages."""
-    return round(value / timedelta(milliseconds=1))
-
-
 # ------------------------------------------------------------------------------------------------- requests that come in
 
 
@@ -181,7 +170,7 @@ def write_vote_answer(answer: core.VoteResponse) -> vote_response.VoteResponse:
     """Vote v2."""
     partition = vote_response.PartitionData(
         partition_index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=i32(answer.epoch),
         vote_granted=answer.granted,
@@ -194,7 +183,7 @@ def write_begin_answer(answer: core.BeginQuorumEpochResponse) -> begin_response.
     """BeginQuorumEpoch v1."""
     partition = begin_response.PartitionData(
         partition_index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=i32(answer.epoch),
     )
@@ -206,7 +195,7 @@ def write_end_answer(answer: core.EndQuorumEpochResponse) -> end_response.EndQuo
     """EndQuorumEpoch v1."""
     partition = end_response.PartitionData(
         partition_index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=i32(answer.epoch),
     )
@@ -220,7 +209,7 @@ def write_fetch_answer(answer: core.FetchResponse, timestamp_ms: int, *, version
     records = b"".join(encoded(each, timestamp_ms) for each in answer.batches)
     partition = wire.PartitionData(
         partition_index=_PARTITION,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         high_watermark=i64(answer.high_watermark),
         diverging_epoch=wire.EpochEndOffset()
         if answer.diverging is None
@@ -237,7 +226,7 @@ def write_read_offset_answer(answer: core.ReadOffsetResponse, local: Local) -> r
     """ReadOffset."""
     return reference_messages.read_offset_response(
         local.cluster_id,
-        error_code=ErrorCode(int(answer.error)),
+        error_code=error(answer.error),
         leader_id=wire_leader(answer.leader_id),
         leader_epoch=answer.epoch,
         applied_offset=answer.offset,
@@ -358,24 +347,24 @@ def read_answer(message: Any) -> core.PeerResponse:
     topics = message.responses if isinstance(message, fetch_response_18.FetchResponse) else message.topics
     try:
         answer = only_partition(topics, named=not isinstance(message, fetch_response_18.FetchResponse))
-        error = core.Error(int(answer.error_code))
+        code = core.Error(int(answer.error_code))
     except (Refused, ValueError) as problem:
         raise WireError(f"a peer's {type(message).__name__} cannot be used: {problem}") from problem
     if isinstance(message, vote_response.VoteResponse):
-        return core.VoteResponse(error, answer.leader_epoch, leader(answer.leader_id), answer.vote_granted)
+        return core.VoteResponse(code, answer.leader_epoch, leader(answer.leader_id), answer.vote_granted)
     if isinstance(message, begin_response.BeginQuorumEpochResponse):
-        return core.BeginQuorumEpochResponse(error, answer.leader_epoch, leader(answer.leader_id))
+        return core.BeginQuorumEpochResponse(code, answer.leader_epoch, leader(answer.leader_id))
     if isinstance(message, end_response.EndQuorumEpochResponse):
-        return core.EndQuorumEpochResponse(error, answer.leader_epoch, leader(answer.leader_id))
+        return core.EndQuorumEpochResponse(code, answer.leader_epoch, leader(answer.leader_id))
     if isinstance(message, fetch_response_18.FetchResponse):
-        return _read_fetch_answer(answer, error)
-    return core.ReadOffsetResponse(error, answer.leader_epoch, leader(answer.leader_id), answer.applied_offset)
+        return _read_fetch_answer(answer, code)
+    return core.ReadOffsetResponse(code, answer.leader_epoch, leader(answer.leader_id), answer.applied_offset)
 
 
-def _read_fetch_answer(answer: fetch_response_18.PartitionData, error: core.Error) -> core.FetchResponse:
+def _read_fetch_answer(answer: fetch_response_18.PartitionData, code: core.Error) -> core.FetchResponse:
     diverging = answer.diverging_epoch
     return core.FetchResponse(
-        error=error,
+        error=code,
         epoch=answer.current_leader.leader_epoch,
         leader_id=leader(answer.current_leader.leader_id),
         high_watermark=answer.high_watermark,
