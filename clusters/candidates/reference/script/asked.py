@@ -1,26 +1,43 @@
-"""Operations that a script's clients invoke: each asked once, of one node."""
+"""Operations that a script's clients invoke: each asked once, of one node, over a connection of its own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-from clusters.candidates.reference.core.messages import (
-    AppendRequest,
-    AppendResponse,
-    Error,
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v17.response import FetchResponse
+from kio.schema.produce.v10.response import ProduceResponse
+from kio.static.primitive import i8, i32, i64
+
+from clusters.wire.framing import FrameSplitter
+from clusters.wire.messages import decode_response, encode_request
+from clusters.wire.reference_messages import (
+    LINEARIZABLE,
+    STALE,
+    CompareAndSetRequest,
+    CompareAndSetResponse,
     ReadRequest,
     ReadResponse,
-    Response,
+    poll,
+    polled,
+    produce,
+    produced,
 )
 from clusters.wire.reference_records import Command
 from workloads.history.operation import Completion, Consistency, Invocation, Operation, Phase, Status
 
-_WRITE_SURELY_FAILED = {Error.NOT_LEADER_OR_FOLLOWER, Error.BROKER_NOT_AVAILABLE, Error.INVALID_REQUEST}
+_WRITE_SURELY_FAILED = {ErrorCode.not_leader_or_follower, ErrorCode.broker_not_available, ErrorCode.invalid_request}
+NO_ANSWER = Completion(Status.INFO, error="NO_ANSWER")
 
 
 @dataclass(slots=True, eq=False)
 class Asked:
-    """One operation: invoked, and completed once there is an answer (or ``info`` when there will be none)."""
+    """One operation: invoked, and completed once there is an answer, or ``info`` when there will be none.
+
+    Also the handler of its connection.
+    """
 
     op_id: int
     process: int
@@ -28,8 +45,10 @@ class Asked:
     invocation: Invocation
     invoked_ns: int
     phase: Phase
+    now_ns: Callable[[], int]
     completion: Completion | None = None
     completed_ns: int | None = None
+    _splitter: FrameSplitter = field(default_factory=FrameSplitter)
 
     @property
     def status(self) -> Status | None:
@@ -41,9 +60,21 @@ class Asked:
         """What a read returned; None when the key is unwritten."""
         return self.completion.output[0] if self.completion is not None and self.completion.output else None
 
+    def received(self, data: bytes) -> None:
+        """The answer."""
+        for payload in self._splitter.feed(data):
+            if self.completion is None:
+                self.completion = _completion(self.invocation, payload)
+                self.completed_ns = self.now_ns()
+
+    def closed(self) -> None:
+        """There will be no answer."""
+        if self.completion is None:
+            self.completion = NO_ANSWER
+
     def row(self) -> Operation:
         """The row of the table ``operations``; one that still runs is ``info``."""
-        completion = self.completion or Completion(Status.INFO, error="UNFINISHED")
+        completion = self.completion or NO_ANSWER
         asked = self.invocation
         return Operation(
             op_id=self.op_id,
@@ -65,35 +96,57 @@ class Asked:
         )
 
 
-def request(invocation: Invocation, timeout_ms: int) -> AppendRequest | ReadRequest:
-    """What a node is asked for an invocation."""
-    linearizable = invocation.consistency is Consistency.LINEARIZABLE
+def request(invocation: Invocation, timeout_ms: int, wall_ms: int) -> bytes:
+    """The frame that asks for an invocation."""
+    return encode_request(_request(invocation, timeout_ms, wall_ms), 1, "script")
+
+
+def _request(invocation: Invocation, timeout_ms: int, wall_ms: int) -> Any:
+    stale = invocation.consistency is Consistency.STALE
+    key = invocation.key
+    match invocation.f:
+        case "read" if key is not None:
+            consistency = i8(STALE if stale else LINEARIZABLE)
+            return ReadRequest(key=i64(key), consistency=consistency, timeout_ms=i32(timeout_ms))
+        case "poll":
+            return poll(invocation.input[0], timeout_ms=timeout_ms, stale=stale)
+        case "cas" if key is not None:
+            expected, new = invocation.input
+            return CompareAndSetRequest(key=i64(key), expected=i64(expected), new=i64(new), timeout_ms=i32(timeout_ms))
+        case "write" | "append":
+            command = Command(invocation.f, invocation.input[0], key)
+            return produce([command], timestamp_ms=wall_ms, timeout_ms=timeout_ms)
+    raise ValueError(f"{invocation} cannot be asked of the reference")
+
+
+def _completion(invocation: Invocation, payload: bytes) -> Completion:
+    """What a client makes of an answer: of a write whose answer is not certain, nobody knows."""
     match invocation.f:
         case "read":
-            return ReadRequest(timeout_ms, key=invocation.key, linearizable=linearizable)
+            read = decode_response(ReadResponse, payload)[1]
+            output = (int(read.value),) if read.written else ()
+            return _read(read.error_code, output, int(read.applied_offset), int(read.leader_epoch))
         case "poll":
-            return ReadRequest(timeout_ms, from_offset=invocation.input[0], linearizable=linearizable)
+            answer = polled(decode_response(FetchResponse, payload)[1], invocation.input[0])
+            entries = tuple(number for entry in answer.appended for number in entry)
+            return _read(answer.error_code, entries, answer.high_watermark, answer.leader_epoch)
         case "cas":
-            expected, new = invocation.input
-            return AppendRequest((Command("cas", new, invocation.key, expected),), timeout_ms)
-        case f:
-            return AppendRequest((Command(f, invocation.input[0], invocation.key),), timeout_ms)
+            swap = decode_response(CompareAndSetResponse, payload)[1]
+            if swap.error_code is ErrorCode.none and not swap.swapped:
+                return Completion(Status.FAIL, error="CAS_MISMATCH", offset=int(swap.offset))
+            return _written(swap.error_code, int(swap.offset), int(swap.leader_epoch))
+    written = produced(decode_response(ProduceResponse, payload)[1])
+    return _written(written.error_code, written.base_offset, written.leader_epoch)
 
 
-def completion(response: Response) -> Completion:
-    """What a client makes of an answer: of a write whose answer is not certain, nobody knows."""
-    match response:
-        case AppendResponse(error=Error.NONE, applied=applied, base_offset=offset, epoch=epoch):
-            if all(applied):
-                return Completion(Status.OK, offset=offset, epoch=epoch)
-            return Completion(Status.FAIL, error="CAS_MISMATCH", offset=offset, epoch=epoch)
-        case AppendResponse(error=error, epoch=epoch):
-            surely = error in _WRITE_SURELY_FAILED
-            return Completion(Status.FAIL if surely else Status.INFO, error=error.name, epoch=epoch)
-        case ReadResponse(error=Error.NONE, applied_offset=offset, epoch=epoch):
-            entries = tuple(number for entry in response.entries for number in entry)
-            output = entries if response.value is None else (response.value,)
-            return Completion(Status.OK, output, offset=offset, epoch=epoch)
-        case ReadResponse(error=error, epoch=epoch):
-            return Completion(Status.FAIL, error=error.name, epoch=epoch)
-    raise TypeError(f"{type(response).__name__} answers no client")
+def _read(error: ErrorCode, output: tuple[int, ...], offset: int, epoch: int) -> Completion:
+    if error is ErrorCode.none:
+        return Completion(Status.OK, output, offset=offset, epoch=epoch)
+    return Completion(Status.FAIL, error=error.name.upper(), epoch=epoch)
+
+
+def _written(error: ErrorCode, offset: int, epoch: int) -> Completion:
+    if error is ErrorCode.none:
+        return Completion(Status.OK, offset=offset, epoch=epoch)
+    status = Status.FAIL if error in _WRITE_SURELY_FAILED else Status.INFO
+    return Completion(status, error=error.name.upper(), epoch=epoch)

@@ -4,45 +4,97 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clusters.candidates.reference.core.config import Recovered
-from clusters.candidates.reference.core.effects import Persist, QuorumState
-from clusters.candidates.reference.core.records import Batch
+
+@dataclass(slots=True)
+class _Content:
+    """A file: what the operating system shows of it, and what of that is safe."""
+
+    data: bytearray = field(default_factory=bytearray)
+    safe: bytearray = field(default_factory=bytearray)
+    first_unsafe: int = 0
+    """position below which both agree"""
+
+    def sync(self) -> None:
+        del self.safe[self.first_unsafe :]
+        self.safe += self.data[self.first_unsafe :]
+        self.first_unsafe = len(self.data)
+
+
+@dataclass(slots=True)
+class SimulatedFile:
+    """An open file: :class:`..server.environment.File`."""
+
+    _content: _Content
+
+    def append(self, data: bytes) -> None:
+        """Write at the end."""
+        self._content.data += data
+
+    def sync(self) -> None:
+        """Make safe what was written."""
+        self._content.sync()
+
+    def truncate(self, size: int) -> None:
+        """Cut to a size."""
+        del self._content.data[size:]
+        self._content.first_unsafe = min(self._content.first_unsafe, size)
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
 
 @dataclass(slots=True)
 class SimulatedDisk:
-    """One formatted disk: what the operating system shows of it, and what of that is safe."""
+    """A node's data directory: :class:`..server.environment.Disk`."""
 
-    directory_id: str
-    quorum_state: QuorumState | None = None
-    batches: list[Batch] = field(default_factory=list)
-    _safe_quorum_state: QuorumState | None = None
-    _safe_batches: list[Batch] = field(default_factory=list)
-    _first_unsafe: int = 0
-    """index into ``batches`` below which both lists agree"""
-
-    def persist(self, asked: Persist) -> None:
-        """Carry out what a node asks for, in the order of the fields."""
-        if asked.quorum_state is not None:
-            self.quorum_state = asked.quorum_state
-            if asked.sync_quorum_state:
-                self._safe_quorum_state = asked.quorum_state
-        if asked.truncate_to is not None:
-            while self.batches and self.batches[-1].end_offset > asked.truncate_to:
-                self.batches.pop()
-            self._first_unsafe = min(self._first_unsafe, len(self.batches))
-        self.batches.extend(asked.append)
-        if asked.sync_log and (asked.append or asked.truncate_to is not None):
-            del self._safe_batches[self._first_unsafe :]
-            self._safe_batches.extend(self.batches[self._first_unsafe :])
-            self._first_unsafe = len(self.batches)
+    _files: dict[str, _Content] = field(default_factory=dict)
+    _safe_names: dict[str, bytes | _Content] = field(default_factory=dict)
+    """what each name will lead to after a power cut: a file, or bytes that were replaced without syncing since"""
 
     def lose_power(self) -> None:
         """Forget what was not synced."""
-        self.quorum_state = self._safe_quorum_state
-        self.batches = list(self._safe_batches)
-        self._first_unsafe = len(self.batches)
+        survivors: dict[str, _Content] = {}
+        for path, kept in self._safe_names.items():
+            data = bytearray(kept.safe if isinstance(kept, _Content) else kept)
+            survivors[path] = _Content(data, bytearray(data), len(data))
+        self._files = survivors
+        self._safe_names = dict(survivors)
 
-    def recover(self) -> Recovered:
-        """What a node finds when it starts."""
-        return Recovered(self.quorum_state, tuple(self.batches))
+    def files(self) -> dict[str, bytes]:
+        """Everything that the operating system shows."""
+        return {path: bytes(content.data) for path, content in self._files.items()}
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file, None when there is none."""
+        content = self._files.get(path)
+        return None if content is None else bytes(content.data)
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the files in a directory, sorted."""
+        prefix = f"{directory}/"
+        return sorted(path.removeprefix(prefix) for path in self._files if path.startswith(prefix))
+
+    def make_directory(self, directory: str) -> None:
+        """Directories need nothing here."""
+
+    def open(self, path: str) -> SimulatedFile:
+        """Open for appending; the name of a new file is safe at once."""
+        if path not in self._files:
+            self._files[path] = self._safe_names[path] = _Content()
+        return SimulatedFile(self._files[path])
+
+    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
+        """Put a file in the place of another; unless synced, a power cut brings the other back, or none."""
+        content = _Content(bytearray(data))
+        before = self._safe_names.get(path)
+        self._files[path] = content
+        if sync:
+            content.sync()
+            self._safe_names[path] = content
+        elif isinstance(before, _Content):
+            self._safe_names[path] = bytes(before.safe)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, durably."""
+        del self._files[path]
+        self._safe_names.pop(path, None)

@@ -1,239 +1,200 @@
-"""The machinery of virtual time: one heap of events, and nodes whose effects are carried out in their order."""
+"""Nodes in virtual time: the same servers as on real machines, on a simulated clock, network and disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
+from dataclasses import dataclass, field
 from random import Random
 
-from clusters.candidates.reference.core import node as core
-from clusters.candidates.reference.core.config import NodeConfig
+import msgspec
+
 from clusters.candidates.reference.core.decisions import Decisions
-from clusters.candidates.reference.core.effects import Effects, Outgoing, Reply
-from clusters.candidates.reference.core.messages import (
-    AppendResponse,
-    DescribeQuorumResponse,
-    Error,
-    ReadResponse,
-)
-from clusters.candidates.reference.core.replica import Replica
-from clusters.candidates.reference.script.asked import Asked, completion
+from clusters.candidates.reference.script.clock import SimulatedClock, VirtualTime
 from clusters.candidates.reference.script.disk import SimulatedDisk
-from clusters.candidates.reference.script.network import Message, SimulatedNetwork
+from clusters.candidates.reference.script.network import OUTSIDE, Side, SimulatedNetwork
 from clusters.candidates.reference.script.recorder import Recorder
+from clusters.candidates.reference.server.configuration import ServerConfig
+from clusters.candidates.reference.server.environment import Connection, Handler
+from clusters.candidates.reference.server.server import Server, World
+from clusters.collect import meta_properties
+from clusters.collect.meta_properties import MetaProperties
 from clusters.evidence.identity import node_name
-from workloads.history.manifest import Timers
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Machine:
     """One node's place: its disk, and the process on it while there is one."""
 
-    node_id: int
     role: str
-    disk: SimulatedDisk
-    config: NodeConfig
-    first_directory_id: str
-    process: Replica | None = None
+    config: ServerConfig
+    directory_id: str
+    """of the disk that is in it now"""
+    disk: SimulatedDisk = field(default_factory=SimulatedDisk)
+    process: Process | None = None
     incarnation: int = -1
     collections: int = 0
-    trace_seq: int = 0
-    inbox: list[Callable[[], None]] | None = None
-    """inputs that arrived while the process was paused; None while it is not"""
-    wake_ms: int | None = None
-    high_watermark: int | None = None
-    """what its trace last said in this incarnation"""
 
     @property
     def name(self) -> str:
         """``n1``."""
-        return node_name(self.node_id)
+        return node_name(self.config.node_id)
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One life of a server. Also its network: :class:`..server.environment.Network`."""
+
+    engine: Engine
+    machine: Machine
+    server: Server | None = None
+    accept: Callable[[Connection], Handler] | None = None
+    sides: list[Side] = field(default_factory=list)
+    waiting: list[Callable[[], None]] | None = None
+    """what arrived while it was paused; None while it is not"""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it does nothing until it is resumed."""
+        return self.waiting is not None
+
+    def run(self, callback: Callable[[], None]) -> None:
+        """Call back as this process: later when it is paused, never when it is gone."""
+        if self.machine.process is not self:
+            return
+        if self.waiting is not None:
+            self.waiting.append(callback)
+        else:
+            callback()
+
+    def listen(self, host: str, port: int, accept: Callable[[Connection], Handler]) -> None:
+        """Accept connections to this node's name."""
+        del host, port
+        self.accept = accept
+
+    def connect(self, host: str, port: int, handler: Handler) -> Connection:
+        """Connect to another node by its name."""
+        del port
+        side = self.engine.connect(self.machine.name, host, self.run, handler)
+        self.sides.append(side)
+        return side
+
+    def take(self, side: Side) -> None:
+        """Somebody connects."""
+        side.run = self.run
+        self.sides.append(side)
+
+        def accepted() -> None:
+            if self.accept is not None:
+                side.handler = self.accept(side)
+
+        self.run(accepted)
 
 
 @dataclass(slots=True)
 class Engine:
-    """Moves the clock from event to event."""
+    """All machines, and what moves them."""
 
+    seed: int
     decisions: Decisions
-    timers: Timers
-    random: Random
     latency_ms: tuple[int, int]
-    """least and greatest time of one message"""
-    machines: dict[str, Machine] = field(default_factory=dict)
-    network: SimulatedNetwork = field(default_factory=SimulatedNetwork)
+    """least and greatest time of one frame"""
     recorder: Recorder = field(default_factory=Recorder)
-    now_ms: int = 0
-    drop: Callable[[Message], bool] = lambda _message: False
-    """messages that are lost by chance"""
-    _events: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
-    _order: int = 0
+    machines: dict[str, Machine] = field(default_factory=dict)
+    time: VirtualTime = field(default_factory=VirtualTime)
+    network: SimulatedNetwork = field(init=False)
 
-    def at(self, when_ms: int, event: Callable[[], None]) -> None:
-        """Let something happen at a time; what was planned first happens first."""
-        self._order += 1
-        heappush(self._events, (max(when_ms, self.now_ms), self._order, event))
+    def __post_init__(self) -> None:
+        chance = Random(f"{self.seed}/latency")
+        self.network = SimulatedNetwork(self.time, lambda: chance.randint(*self.latency_ms))
 
-    def step(self, until_ms: int) -> bool:
-        """Let the next event happen, if there is one until then; else move the clock there and return False."""
-        if not self._events or self._events[0][0] > until_ms:
-            self.now_ms = max(self.now_ms, until_ms)
-            return False
-        self.now_ms, _, event = heappop(self._events)
-        event()
-        return True
+    def connect(self, src: str, dst: str, run: Callable[[Callable[[], None]], None], handler: Handler) -> Side:
+        """Connect to a node, or be refused where no process listens when the first frame arrives."""
 
-    def now_ns(self) -> int:
-        """A new moment in virtual nanoseconds."""
-        return self.recorder.now_ns(self.now_ms)
+        def accept(side: Side) -> bool:
+            process = self.machines[dst].process
+            if process is not None:
+                process.take(side)
+            return process is not None
 
-    def lifecycle(self, machine: Machine, kind: str, detail: str = "") -> None:
+        return self.network.connect(src, dst, run, handler, accept)
+
+    def from_outside(self, node: str, handler: Handler) -> Side:
+        """Connect to a node as a client or an operator does."""
+        return self.connect(OUTSIDE, node, lambda callback: callback(), handler)
+
+    def format(self, machine: Machine, directory_id: str) -> None:
+        """Put an empty, formatted disk into a machine."""
+        machine.disk = SimulatedDisk()
+        machine.directory_id = directory_id
+        properties = MetaProperties(machine.config.cluster_id, machine.config.node_id, directory_id)
+        machine.disk.replace(
+            meta_properties.NAME, meta_properties.write_meta_properties(properties).encode(), sync=True
+        )
+        self.lifecycle(machine, "format")
+
+    def start(self, machine: Machine) -> None:
+        """Start a server on the disk."""
+        machine.incarnation += 1
+        self.lifecycle(machine, "start")
+        process = machine.process = Process(self, machine)
+        number = machine.incarnation
+        chance = Random(f"{self.seed}/{machine.name}/{number}")
+        trace = self.recorder.open_trace(machine.name, machine.directory_id, number)
+        world = World(
+            clock=SimulatedClock(self.time, process.run),
+            network=process,
+            disk=machine.disk,
+            draw=lambda greatest: chance.randint(0, greatest),
+            write_trace=trace,
+        )
+        process.server = Server(msgspec.structs.replace(machine.config, incarnation=number), world)
+
+    def end(self, machine: Machine) -> None:
+        """The process is gone, whatever it was doing; its connections end."""
+        process, machine.process = machine.process, None
+        if process is not None:
+            for side in process.sides:
+                side.end()
+
+    def pause(self, machine: Machine) -> None:
+        """Let the process do nothing until it is resumed."""
+        if machine.process is not None and machine.process.waiting is None:
+            machine.process.waiting = []
+            self.lifecycle(machine, "pause")
+
+    def resume(self, machine: Machine) -> None:
+        """Let a paused process run on: what came first is done first."""
+        process = machine.process
+        if process is None or process.waiting is None:
+            return
+        self.lifecycle(machine, "resume")
+        waiting, process.waiting = process.waiting, None
+        for callback in waiting:
+            process.run(callback)
+
+    def lifecycle(self, machine: Machine, kind: str, detail: str | None = None) -> None:
         """Record what was done to a node."""
         self.recorder.add(
             "lifecycle",
             node=machine.name,
-            directory_id=machine.disk.directory_id,
+            directory_id=machine.directory_id,
             assigned=False,
             incarnation=max(machine.incarnation, 0),
             kind=kind,
-            ts_ns=self.now_ns(),
-            detail=detail or None,
+            ts_ns=self.time.now_ns(),
+            detail=detail,
         )
 
-    def collect(self, machine: Machine) -> None:
+    def collect(self, machine: Machine, reason: str, *, final: bool = False) -> None:
         """Copy the node's disk as evidence."""
-        self.recorder.collect_disk(
+        self.recorder.collect(
             machine.name,
-            machine.disk,
-            machine.incarnation,
-            machine.collections,
-            ts_ns=self.now_ns(),
-            high_watermark=machine.high_watermark,
+            machine.directory_id,
+            machine.disk.files(),
+            incarnation=machine.incarnation,
+            number=machine.collections,
+            ts_ns=self.time.now_ns(),
+            final=final,
+            reason=reason,
         )
         machine.collections += 1
-
-    def start(self, machine: Machine) -> None:
-        """Start a process on the disk."""
-        machine.incarnation += 1
-        machine.trace_seq = 0
-        machine.high_watermark = None
-        machine.wake_ms = None
-        machine.inbox = None
-        self.lifecycle(machine, "start")
-        recovered = machine.disk.recover()
-        machine.process = core.start(machine.config, recovered, self.now_ms, self._draw, self.decisions)
-        self._settle(machine)
-
-    def end(self, machine: Machine) -> None:
-        """The process is gone, whatever it was doing."""
-        machine.process = None
-        machine.inbox = None
-
-    def feed(self, machine: Machine, give: Callable[[Replica], None]) -> None:
-        """Give a node an input and carry out what comes of it; a paused node gets it later, a dead one never."""
-        if machine.process is None:
-            return
-        if machine.inbox is not None:
-            machine.inbox.append(lambda: self.feed(machine, give))
-            return
-        give(machine.process)
-        self._settle(machine)
-
-    def resume(self, machine: Machine) -> None:
-        """Let a paused process run again: what has arrived first, then the timers."""
-        inbox, machine.inbox = machine.inbox or [], None
-        for give in inbox:
-            give()
-        if machine.process is not None:
-            self._settle(machine)
-
-    def deliver(self, message: Message) -> None:
-        """A message arrives, unless its link is cut, it is held, or it gets lost."""
-        if self.drop(message) or not self.network.passes(message):
-            return
-        machine = self.machines[message.dst]
-        answer = message.response
-        if answer is None:
-            self.feed(machine, lambda node: core.on_request(node, message, message.request, self.now_ms))
-        elif machine.incarnation == message.incarnation:
-            self.feed(machine, lambda node: core.on_response(node, message.correlation, answer, self.now_ms))
-
-    def _draw(self, greatest: int) -> int:
-        return self.random.randint(0, greatest)
-
-    def _settle(self, machine: Machine) -> None:
-        node = machine.process
-        if node is None:
-            return
-        self._execute(machine, core.take(node))
-        wake_ms = core.deadline_ms(node)
-        if machine.wake_ms is None or wake_ms < machine.wake_ms or machine.wake_ms <= self.now_ms:
-            machine.wake_ms = max(wake_ms, self.now_ms + 1)
-            incarnation, planned = machine.incarnation, machine.wake_ms
-            self.at(planned, lambda: self._wake(machine, incarnation, planned))
-
-    def _wake(self, machine: Machine, incarnation: int, planned_ms: int) -> None:
-        if machine.incarnation != incarnation or machine.wake_ms != planned_ms:
-            return
-        machine.wake_ms = None
-        self.feed(machine, lambda node: core.on_tick(node, self.now_ms))
-
-    def _execute(self, machine: Machine, effects: Effects) -> None:
-        """The order is an obligation: disk, trace, requests, answers."""
-        machine.disk.persist(effects.persist)
-        for row in effects.trace:
-            machine.high_watermark = row.get("high_watermark", machine.high_watermark)
-            self.recorder.add(
-                "node_events",
-                node=machine.name,
-                directory_id=machine.disk.directory_id,
-                incarnation=machine.incarnation,
-                seq=machine.trace_seq,
-                ts_ns=self.now_ns(),
-                **row,
-            )
-            machine.trace_seq += 1
-        for outgoing in effects.send:
-            self._send(machine, outgoing)
-        for reply in effects.reply:
-            self._reply(machine, reply)
-
-    def _send(self, machine: Machine, outgoing: Outgoing) -> None:
-        incarnation, correlation = machine.incarnation, outgoing.correlation
-        message = Message(machine.name, node_name(outgoing.node_id), correlation, incarnation, outgoing.request)
-        self.at(self.now_ms + self.random.randint(*self.latency_ms), lambda: self.deliver(message))
-
-        def fail() -> None:
-            if machine.incarnation == incarnation:
-                self.feed(machine, lambda node: core.on_failure(node, correlation, self.now_ms))
-
-        self.at(self.now_ms + outgoing.timeout_ms, fail)
-
-    def _reply(self, machine: Machine, reply: Reply) -> None:
-        token, response = reply.token, reply.response
-        if isinstance(token, Message):
-            answer = replace(token, src=token.dst, dst=token.src, response=response)
-            self.at(self.now_ms + self.random.randint(*self.latency_ms), lambda: self.deliver(answer))
-        elif isinstance(token, Asked) and isinstance(response, AppendResponse | ReadResponse):
-            if token.completion is None:
-                token.completion = completion(response)
-                token.completed_ns = self.now_ns()
-        elif isinstance(token, int) and isinstance(response, DescribeQuorumResponse):
-            self._sample(machine, token, response)
-
-    def _sample(self, machine: Machine, asked_ns: int, answer: DescribeQuorumResponse) -> None:
-        everyone = (*answer.voters, *answer.observers)
-        self.recorder.add(
-            "quorum_samples",
-            ts_ns=self.now_ns(),
-            node=machine.name,
-            asked_ns=asked_ns,
-            error=None if answer.error is Error.NONE else answer.error.name,
-            claims_leadership=answer.error is Error.NONE,
-            leader=None if answer.leader_id is None else node_name(answer.leader_id),
-            epoch=answer.epoch,
-            high_watermark=answer.high_watermark if answer.high_watermark >= 0 else None,
-            voters=[str(each.replica) for each in answer.voters],
-            observers=[str(each.replica) for each in answer.observers],
-            log_end_offsets=[each.log_end_offset for each in everyone],
-        )

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
-from clusters.candidates.reference.core import node as core
-from clusters.candidates.reference.core.config import NodeConfig
 from clusters.candidates.reference.core.defects import decisions
-from clusters.candidates.reference.core.messages import DescribeQuorumRequest, ReplicaKey
 from clusters.candidates.reference.core.replica import Replica
 from clusters.candidates.reference.core.roles import State
 from clusters.candidates.reference.script.asked import Asked, request
-from clusters.candidates.reference.script.disk import SimulatedDisk
+from clusters.candidates.reference.script.clock import WALL_MS
 from clusters.candidates.reference.script.engine import Engine, Machine
-from clusters.candidates.reference.script.network import Hold, Message
-from clusters.evidence.identity import uuid_to_text
+from clusters.candidates.reference.script.network import CLUSTER_ID, Hold, Message
+from clusters.candidates.reference.script.samples import REQUEST, Sample
+from clusters.candidates.reference.server.configuration import NodeAddress, ServerConfig
+from clusters.evidence.identity import node_name, uuid_to_text
 from workloads.history.manifest import Timers
 from workloads.history.operation import Completion, Consistency, FaultRow, Invocation, Phase, Status
 
@@ -51,25 +50,24 @@ class Play:
     """A running quorum. Nodes are ``n1``, ``n2``, …, the observers last."""
 
     def __init__(self, stage: Stage, seed: int, defects: Iterable[str] = ()) -> None:
+        """Format and start every node. Raises Problem for an unknown defect."""
         self.stage = stage
-        random = Random(seed)
-        self._random = random
-        self.engine = Engine(decisions(defects), stage.timers, random, stage.latency_ms)
+        names = tuple(defects)
+        self._chance = Random(f"{seed}/directory-ids")
+        self.engine = Engine(seed, decisions(names), stage.latency_ms)
         self.asked: list[Asked] = []
         self.faults: list[FaultRow] = []
         self.phase = Phase.LOAD
         self._processes: dict[str, int] = {}
         self._next_process = 0
-        keys = [ReplicaKey(n, self._fresh_directory_id()) for n in range(1, stage.voters + stage.observers + 1)]
-        for key in keys:
-            role = "voter" if key.node_id <= stage.voters else "observer"
-            config = _node_config(key, keys[: stage.voters], stage)
-            machine = Machine(key.node_id, role, SimulatedDisk(key.directory_id), config, key.directory_id)
+        for config in _configurations(stage, seed, names, self._fresh_directory_id):
+            role = "voter" if config.node_id <= stage.voters else "observer"
+            machine = Machine(role, config, config.nodes[config.node_id - 1].directory_id)
             self.engine.machines[machine.name] = machine
-            self.engine.lifecycle(machine, "format")
+            self.engine.format(machine, machine.directory_id)
         for machine in self.engine.machines.values():
             self.engine.start(machine)
-        self.engine.at(0, self._sample)
+        self._sample()
 
     @property
     def nodes(self) -> Sequence[str]:
@@ -77,36 +75,36 @@ class Play:
         return tuple(self.engine.machines)
 
     def node(self, name: str) -> Replica:
-        """The process of a node, to look at. Raises ScriptError when there is none."""
+        """The protocol's state at a node, to look at. Raises ScriptError when its process is not running."""
         process = self.engine.machines[name].process
-        if process is None:
+        if process is None or process.server is None:
             raise ScriptError(f"{name} is not running")
-        return process
+        return process.server.replica
 
     def leader(self) -> str | None:
         """The node that leads the highest epoch, if one does."""
-        running = [
-            (machine.process.epoch, name)
+        leading = [
+            (self.node(name).epoch, name)
             for name, machine in self.engine.machines.items()
-            if machine.process is not None and machine.process.state is State.LEADER
+            if machine.process is not None and self.node(name).state is State.LEADER
         ]
-        return max(running)[1] if running else None
+        return max(leading)[1] if leading else None
 
     def run_ms(self, duration_ms: int) -> None:
         """Let everybody act for so long."""
-        until_ms = self.engine.now_ms + duration_ms
+        until_ms = self.engine.time.now_ms + duration_ms
         for _ in range(STEP_LIMIT):
-            if not self.engine.step(until_ms):
+            if not self.engine.time.step(until_ms):
                 return
         raise ScriptError(f"more than {STEP_LIMIT} events in {duration_ms} ms of virtual time")
 
     def run_until(self, condition: Callable[[], object], within_ms: int = 20_000, what: str = "") -> None:
         """Let everybody act until something is so. Raises ScriptError when it is not within the time."""
-        until_ms = self.engine.now_ms + within_ms
+        until_ms = self.engine.time.now_ms + within_ms
         for _ in range(STEP_LIMIT):
             if condition():
                 return
-            if not self.engine.step(until_ms):
+            if not self.engine.time.step(until_ms):
                 break
         if not condition():
             raise ScriptError(f"after {within_ms} ms of virtual time: {what or 'the condition'} has not come about")
@@ -139,26 +137,23 @@ class Play:
 
     def invoke(self, node: str, invocation: Invocation, timeout_ms: int = 2000) -> Asked:
         """A client pinned to a node asks it once, whatever it answers."""
+        time = self.engine.time
         process = self._idle_process(node)
-        ns = self.engine.now_ns()
-        asked = Asked(len(self.asked), process, node, invocation, ns, self.phase)
+        asked = Asked(len(self.asked), process, node, invocation, time.now_ns(), self.phase, time.now_ns)
         self.asked.append(asked)
-        machine = self.engine.machines[node]
-        if machine.process is None:
-            asked.completion, asked.completed_ns = (
-                Completion(Status.FAIL, error="CONNECTION_REFUSED"),
-                self.engine.now_ns(),
-            )
+        if self.engine.machines[node].process is None:
+            asked.completion, asked.completed_ns = REFUSED, time.now_ns()
             return asked
-        ask = request(invocation, timeout_ms)
-        self.engine.feed(machine, lambda replica: core.on_request(replica, asked, ask, self.engine.now_ms))
-        self.engine.at(self.engine.now_ms + timeout_ms + 500, lambda: self._give_up(asked))
+        side = self.engine.from_outside(node, asked)
+        side.send(request(invocation, timeout_ms, WALL_MS + time.now_ms))
+        time.at(time.now_ms + timeout_ms + 500, asked.closed)
         return asked
 
     def cut(self, *pairs: str) -> None:
         """Cut ordered pairs, given as ``n1>n2``; everything else is open from now on."""
         self._end_faults("partition", replaced=True)
         self.engine.network.cut = {self._pair(pair) for pair in pairs}
+        self.engine.network.pump()
         self._begin_fault("partition", (), links=tuple(sorted(pairs)), isolated=self._isolated())
 
     def split(self, *sides: Sequence[str]) -> None:
@@ -170,6 +165,7 @@ class Play:
     def heal(self) -> None:
         """Open every link."""
         self.engine.network.cut = set()
+        self.engine.network.pump()
         self._end_faults("partition")
 
     def hold(self, kind: str, src: str, dst: str, when: Callable[[Message], bool] | None = None) -> Hold:
@@ -180,13 +176,11 @@ class Play:
 
     def release(self, hold: Hold) -> None:
         """Deliver what was kept back, in its order, and keep nothing back any more."""
-        self.engine.network.holds.remove(hold)
-        for message in hold.messages:
-            self.engine.deliver(message)
+        self.engine.network.release(hold)
 
     def drop(self, hold: Hold) -> None:
-        """Forget what was kept back, and keep nothing back any more."""
-        self.engine.network.holds.remove(hold)
+        """Lose what was kept back, and keep nothing back any more."""
+        self.engine.network.drop(hold)
 
     def kill(self, name: str) -> None:
         """End the process; the disk keeps everything that was written."""
@@ -194,9 +188,7 @@ class Play:
 
     def power_cut(self, name: str) -> None:
         """End the process; the disk keeps only what was synced."""
-        machine = self.engine.machines[name]
-        machine.disk.lose_power()
-        machine.high_watermark = None
+        self.engine.machines[name].disk.lose_power()
         self._stop(name, "crash")
 
     def restart(self, name: str) -> None:
@@ -215,65 +207,48 @@ class Play:
             self._stop(name, "stop")
         self._begin_fault("wipe", (name,))
         self.engine.lifecycle(machine, "wipe")
-        directory_id = self.engine.decisions.directory_id(machine.disk.directory_id, self._fresh_directory_id())
-        machine.disk = SimulatedDisk(directory_id)
-        machine.config = replace(machine.config, me=ReplicaKey(machine.node_id, directory_id))
-        machine.high_watermark = None
-        self.engine.lifecycle(machine, "format")
+        planned = machine.config.nodes[machine.config.node_id - 1].directory_id
+        self.engine.format(machine, self.engine.decisions.directory_id(planned, self._fresh_directory_id()))
 
     def pause(self, name: str) -> None:
         """Stop the process without ending it; what arrives waits."""
         machine = self.engine.machines[name]
-        if machine.process is not None and machine.inbox is None:
-            machine.inbox = []
-            self.engine.lifecycle(machine, "pause")
+        if machine.process is not None and not machine.process.is_paused:
             self._begin_fault("pause", (name,))
+            self.engine.pause(machine)
 
     def resume(self, name: str) -> None:
         """Let a paused process run on."""
-        machine = self.engine.machines[name]
-        self.engine.lifecycle(machine, "resume")
         self._end_faults("pause", name)
-        self.engine.resume(machine)
+        self.engine.resume(self.engine.machines[name])
 
     def _stop(self, name: str, kind: str) -> None:
         machine = self.engine.machines[name]
         if kind != "stop":
             self._begin_fault(kind, (name,))
         self.engine.end(machine)
-        self.engine.lifecycle(machine, kind, "power cut" if kind == "crash" else "")
-        self.engine.collect(machine)
-        for asked in self.asked:
-            if asked.node == name:
-                self._give_up(asked)
-
-    def _give_up(self, asked: Asked) -> None:
-        """The connection is lost or the client has waited long enough: it knows nothing, and its process ends."""
-        if asked.completion is None:
-            asked.completion = Completion(Status.INFO, error="NO_ANSWER")
-            self._processes.pop(asked.node, None)
+        self.engine.lifecycle(machine, kind, "power cut" if kind == "crash" else None)
+        self.engine.collect(machine, kind)
 
     def _idle_process(self, node: str) -> int:
         running = self._processes.get(node)
-        if running is not None and all(each.completion is not None for each in self.asked if each.process == running):
+        last = next((each.status for each in reversed(self.asked) if each.process == running), None)
+        if running is not None and last in (Status.OK, Status.FAIL):
             return running
         self._processes[node] = self._next_process
         self._next_process += 1
         return self._processes[node]
 
     def _sample(self) -> None:
-        for machine in self.engine.machines.values():
-            if machine.inbox is None:
-                self._ask_quorum(machine)
-        self.engine.at(self.engine.now_ms + SAMPLE_EVERY_MS, self._sample)
-
-    def _ask_quorum(self, machine: Machine) -> None:
-        asked_ns = self.engine.now_ns()
-        describe = DescribeQuorumRequest()
-        self.engine.feed(machine, lambda node: core.on_request(node, asked_ns, describe, self.engine.now_ms))
+        time, recorder = self.engine.time, self.engine.recorder
+        for name, machine in self.engine.machines.items():
+            if machine.process is not None and not machine.process.is_paused:
+                sample = Sample(name, time.now_ns(), time.now_ns, lambda row: recorder.add("quorum_samples", **row))
+                self.engine.from_outside(name, sample).send(REQUEST)
+        time.at(time.now_ms + SAMPLE_EVERY_MS, self._sample)
 
     def _fresh_directory_id(self) -> str:
-        return uuid_to_text(UUID(int=self._random.getrandbits(128), version=4))
+        return uuid_to_text(UUID(int=self._chance.getrandbits(128), version=4))
 
     def _pair(self, text: str) -> tuple[str, str]:
         src, _, dst = text.partition(">")
@@ -292,7 +267,7 @@ class Play:
         self, fault: str, targets: tuple[str, ...], links: tuple[str, ...] = (), isolated: tuple[str, ...] = ()
     ) -> None:
         leader = self.leader()
-        ns = self.engine.now_ns()
+        ns = self.engine.time.now_ns()
         epoch = self.node(leader).epoch if leader is not None else None
         row = FaultRow(len(self.faults), fault, targets, links, ns, ns, None, True, leader, epoch, isolated)
         self.faults.append(row)
@@ -300,19 +275,39 @@ class Play:
     def _end_faults(self, fault: str, target: str | None = None, *, replaced: bool = False) -> None:
         for index, row in enumerate(self.faults):
             if row.fault == fault and row.ended_ns is None and (target is None or target in row.targets):
-                self.faults[index] = replace(row, ended_ns=self.engine.now_ns(), replaced=replaced)
+                self.faults[index] = replace(row, ended_ns=self.engine.time.now_ns(), replaced=replaced)
 
 
-def _node_config(me: ReplicaKey, voters: Sequence[ReplicaKey], stage: Stage) -> NodeConfig:
+REFUSED = Completion(Status.FAIL, error="CONNECTION_REFUSED")
+
+
+def _configurations(
+    stage: Stage, seed: int, defects: tuple[str, ...], directory_id: Callable[[], str]
+) -> list[ServerConfig]:
     timers = stage.timers
-    return NodeConfig(
-        me=me,
-        voters=tuple(voters),
-        election_timeout_ms=timers.election_timeout_ms,
-        election_jitter_ms=stage.election_jitter_ms,
-        fetch_timeout_ms=timers.fetch_timeout_ms,
-        check_quorum_ms=timers.check_quorum_ms,
-        request_timeout_ms=timers.request_timeout_ms,
-        fetch_max_wait_ms=min(timers.fetch_timeout_ms, timers.request_timeout_ms) // 3,
-        fetch_max_records=stage.fetch_max_records,
+    nodes = tuple(
+        NodeAddress(
+            node_id=number, host=node_name(number), port=9093, directory_id=directory_id(), voter=number <= stage.voters
+        )
+        for number in range(1, stage.voters + stage.observers + 1)
     )
+    return [
+        ServerConfig(
+            node_id=each.node_id,
+            incarnation=0,
+            cluster_id=CLUSTER_ID,
+            data_directory=each.name,
+            trace_path="",
+            nodes=nodes,
+            election_timeout_ms=timers.election_timeout_ms,
+            election_jitter_ms=stage.election_jitter_ms,
+            fetch_timeout_ms=timers.fetch_timeout_ms,
+            check_quorum_ms=timers.check_quorum_ms,
+            request_timeout_ms=timers.request_timeout_ms,
+            fetch_max_wait_ms=min(timers.fetch_timeout_ms, timers.request_timeout_ms) // 3,
+            fetch_max_records=stage.fetch_max_records,
+            seed=seed,
+            defects=defects,
+        )
+        for each in nodes
+    ]

@@ -1,26 +1,27 @@
-"""Rows of a play, in the schemas of a stored run, so that the same checker judges both."""
+"""What a play leaves behind, laid down as a stored run is: nodes' files and traces as they wrote them, the rest as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
-from clusters.candidates.reference.core.records import Batch, LeaderChange, record_checksum
-from clusters.candidates.reference.script.disk import SimulatedDisk
-from clusters.evidence.identity import node_name
+from clusters.collect.collection import Collection
 from clusters.evidence.schema import TABLES
-from clusters.wire.metadata_topic import PARTITION_NAME
-from workloads.history.manifest import Manifest
+from workloads.history.manifest import Manifest, encode_manifest
 from workloads.history.operation import FaultRow, Operation
 from workloads.history.schema import FAULTS, OPERATIONS
+
+_COLLECTION_FILE = "collection.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a play leaves behind: a manifest, and every table that a stored run has."""
+    """A play that is over: a manifest, and every table that a stored run has."""
 
     manifest: Manifest
     tables: dict[str, pa.Table]
@@ -28,86 +29,98 @@ class Recorded:
 
 
 @dataclass(slots=True)
+class _Trace:
+    """The trace of one incarnation."""
+
+    node: str
+    directory_id: str
+    incarnation: int
+    data: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(slots=True)
 class Recorder:
-    """Collects rows as plain dictionaries; ``run_id`` is added at the end."""
+    """Collects while a play goes on."""
 
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})
-    _last_ns: int = -1
-
-    def now_ns(self, now_ms: int) -> int:
-        """Virtual nanoseconds: every call gives a later one, so that what happened first also reads so."""
-        self._last_ns = max(self._last_ns + 1, now_ms * 1_000_000)
-        return self._last_ns
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _traces: list[_Trace] = field(default_factory=list)
+    _trace_lines: list[tuple[_Trace, bytes]] = field(default_factory=list)
+    _collections: list[tuple[Collection, dict[str, bytes]]] = field(default_factory=list)
 
     def add(self, table: str, **row: Any) -> None:
-        """Add a row."""
-        self.rows[table].append(row)
+        """Add a row that the controller of a real run would write."""
+        self.rows.setdefault(table, []).append(row)
 
-    def collect_disk(
+    def open_trace(self, node: str, directory_id: str, incarnation: int) -> Callable[[bytes], None]:
+        """The file that a server writes its trace to."""
+        trace = _Trace(node, directory_id, incarnation)
+        self._traces.append(trace)
+
+        def write(data: bytes) -> None:
+            trace.data += data
+            self._trace_lines.append((trace, data))
+
+        return write
+
+    def events(self) -> list[dict[str, Any]]:
+        """The rows of all nodes' traces in the order in which they were written."""
+        found = []
+        for trace, data in self._trace_lines:
+            for line in data.splitlines():
+                row = msgspec.json.decode(line)
+                if "kind" in row:
+                    who = {"node": trace.node, "directory_id": trace.directory_id, "incarnation": trace.incarnation}
+                    found.append(who | row)
+        return found
+
+    def collect(
         self,
         node: str,
-        disk: SimulatedDisk,
-        incarnation: int,
-        collection: int,
+        directory_id: str,
+        files: dict[str, bytes],
         *,
+        incarnation: int,
+        number: int,
         ts_ns: int,
-        high_watermark: int | None,
+        final: bool,
+        reason: str,
     ) -> None:
-        """Copy what a disk holds, as a collector does at each kill and at the end. ``high_watermark`` is what the node
-        itself last said, None where it said nothing."""
-        state = disk.quorum_state
-        voted_for = state.voted_for if state else None
-        self.add(
-            "quorum_states",
+        """Keep a copy of a node's files, as a collector does at each kill, stop and wipe."""
+        collection = Collection(
             node=node,
-            directory_id=disk.directory_id,
+            directory_id=directory_id,
+            assigned=False,
             incarnation=incarnation,
-            collection=collection,
+            number=number,
             ts_ns=ts_ns,
-            epoch=state.epoch if state else None,
-            voted_for=voted_for.node if voted_for else None,
-            voted_for_directory_id=voted_for.directory_id if voted_for else None,
-            leader=node_name(state.leader_id) if state and state.leader_id is not None else None,
-            log_start=0,
-            log_end=disk.batches[-1].end_offset if disk.batches else 0,
-            log_epoch=disk.batches[-1].epoch if disk.batches else 0,
+            final=final,
+            reason=reason,
         )
-        for row in _log_rows(disk.batches):
-            below = None if high_watermark is None else row["offset"] < high_watermark
-            self.add(
-                "log_entries",
-                node=node,
-                directory_id=disk.directory_id,
-                collection=collection,
-                final=False,
-                partition=PARTITION_NAME,
-                below_high_watermark=below,
-                **row,
-            )
+        self._collections.append((collection, files))
+
+    def write_run(self, run: Path, manifest: Manifest) -> None:
+        """Lay down ``run.json``, traces and collections as a real run does."""
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "run.json").write_bytes(encode_manifest(manifest))
+        for trace in self._traces:
+            _write(run / "nodes" / trace.node / "trace" / f"{trace.incarnation}.jsonl", bytes(trace.data))
+        for collection, files in self._collections:
+            folder = run / "nodes" / collection.node / "collections" / str(collection.number)
+            _write(folder / _COLLECTION_FILE, msgspec.json.encode(collection))
+            for path, data in files.items():
+                _write(folder / path, data)
 
     def tables(self, run_id: str, operations: Iterable[Operation], faults: Iterable[FaultRow]) -> dict[str, pa.Table]:
-        """Every table of a stored run. The last collection of each node becomes its final one."""
-        last: dict[str, int] = {}
-        for row in self.rows["quorum_states"]:
-            last[row["node"]] = max(row["collection"], last.get(row["node"], 0))
-        for row in self.rows["log_entries"]:
-            row["final"] = row["collection"] == last[row["node"]]
+        """The tables that the controller writes, and those rows that no node left."""
         made = {name: _table(run_id, rows, TABLES[name]) for name, rows in self.rows.items()}
         made["operations"] = _table(run_id, [_plain(operation) for operation in operations], OPERATIONS)
         made["faults"] = _table(run_id, [_plain(fault) for fault in faults], FAULTS)
         return made
 
 
-def _log_rows(batches: Iterable[Batch]) -> Iterable[dict[str, Any]]:
-    for batch in batches:
-        for offset, record in enumerate(batch.records, batch.base_offset):
-            row: dict[str, Any] = {"offset": offset, "epoch": batch.epoch, "kind": batch.kind}
-            row["checksum"] = record_checksum(record)
-            if isinstance(record, LeaderChange):
-                row |= {"leader": node_name(record.leader_id), "voters": list(record.voters)}
-            else:
-                row |= {"f": record.f, "key": record.key, "value": record.value}
-            yield row
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
 
 
 def _plain(row: Operation | FaultRow) -> dict[str, Any]:

@@ -151,6 +151,7 @@ def lagging_high_watermark(play: Play) -> None:
     play.run_ms(play.stage.timers.request_timeout_ms // 4)
     count_later = play.hold("Fetch", next_leader, leader, when=lambda message: _offset(message) == end + 1)
     committed = play.write(leader, KEY, 2)
+    play.run_until(lambda: play.node(leader).log.end_offset == end + 1)
     play.write(leader, KEY, 3)
     play.run_until(lambda: play.node(lagging).log.end_offset == end + 2)
     news = play.hold("FetchResponse", leader, lagging)
