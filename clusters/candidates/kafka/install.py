@@ -187,12 +187,7 @@ def _find_mvn(say: Say) -> str:
         return found
     if os.geteuid() == 0 and shutil.which("apt-get"):
         say("mvn is missing: installing Debian's package maven (about 60 MB)")
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in (
-            ["apt-get", "update", "-q"],
-            ["apt-get", "install", "-y", "-q", "--no-install-recommends", "maven"],
-        ):
-            subprocess.run(command, env=environment, capture_output=True, timeout=_APT_TIMEOUT_S, check=False)
+        _install_maven()
         found = shutil.which("mvn")
         if found:
             return found
@@ -201,3 +196,14 @@ def _find_mvn(say: Say) -> str:
         "Apache Kafka is fetched with mvn, which is not installed.",
         "Install Maven (apt-get install maven), or give a local distribution with --kafka-home DIR.",
     )
+
+
+def _install_maven() -> None:
+    """Ask Debian for Maven; whether it came is seen by whether ``mvn`` is there."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "maven"]
+    for command in (["apt-get", "update", "-q"], install):
+        try:
+            subprocess.run(command, env=environment, capture_output=True, timeout=_APT_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return
