@@ -155,7 +155,9 @@ def _tiles(run: StoredRun, measured: tuple[Impact, ...], roles: Roles) -> tuple[
             "" if verified == len(measured) else "warn",
         ),
         Tile(f"{run.verdict.leader_changes:,}", "leader changes", f"{epochs:,} epochs with a leader seen"),
-        Tile(f"{asked:,}", "asked on the cut-off side", f"{answered:,} answered ok there"),
+        Tile(f"{asked:,}", "asked on the cut-off side", f"{answered:,} answered ok there")
+        if any(impact.fault.isolated for impact in happened)
+        else Tile("–", "asked on the cut-off side", "no fault cut a node off"),
         Tile("–" if pause_ns is None else duration(pause_ns), "longest standstill", "without any acknowledged change"),
         Tile(duration(max(recoveries)) if recoveries else "–", "slowest recovery", "from healing to an answer again"),
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reports import findings
 from reports.impact import Impact
-from reports.load import FAIL, INFO, NEVER, OK, StoredRun
+from reports.load import FAIL, INFO, OK, StoredRun
 from reports.page import Cell, Figure, Finding, Grid
 from reports.plots import latency, leaders, timeline
 from reports.plots.frame import Backdrop, TimeAxis
@@ -115,7 +115,7 @@ def _draw_leaders(scene: Scene) -> Markup:
 
 
 def _latency(scene: Scene) -> Figure:
-    unanswered = int((scene.run.operations.completed_ns == NEVER).sum())
+    unanswered = int((~scene.run.operations.answered).sum())
     drawn = "Every" if len(scene.run.operations) - unanswered <= latency.POINTS else "The density of every"
     return Figure(
         "latency",

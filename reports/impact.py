@@ -31,7 +31,7 @@ class Impact:
     """of those invoked on the cut-off side that are no reads"""
     read: int
     new_leader_ns: int | None
-    """from the start of the fault to the first sign of a leader in a later epoch"""
+    """from the start of the fault to the first sign of a leader in a later epoch, before the next fault"""
     next_answer_ns: int | None
     """from the start to the first acknowledged operation invoked after it elsewhere than on the cut-off side"""
     recovery_ns: int | None
@@ -45,7 +45,11 @@ class Impact:
 
 def impacts(run: StoredRun, roles: Roles, end_ns: int) -> tuple[Impact, ...]:
     """Measure every fault, in order of time."""
-    return tuple(_impact(i, fault, run.operations, roles, end_ns) for i, fault in enumerate(run.faults, start=1))
+    measured = []
+    for i, fault in enumerate(run.faults):
+        later = (other.started_ns for other in run.faults[i + 1 :] if other.started_ns is not None)
+        measured.append(_impact(i + 1, fault, run.operations, _new_leader(fault, roles, next(later, end_ns)), end_ns))
+    return tuple(measured)
 
 
 def bands(measured: tuple[Impact, ...], end_ns: int) -> tuple[Band, ...]:
@@ -76,7 +80,9 @@ def _is_read(operations: OperationColumns) -> NDArray[np.bool_]:
     return np.asarray(np.isin(operations.f, codes), np.bool_)
 
 
-def _impact(number: int, fault: FaultRow, operations: OperationColumns, roles: Roles, end_ns: int) -> Impact:
+def _impact(
+    number: int, fault: FaultRow, operations: OperationColumns, new_leader_ns: int | None, end_ns: int
+) -> Impact:
     if fault.started_ns is None:
         return Impact(number, fault, (), 0, 0, 0, None, None, None)
     until_ns = end_ns if fault.ended_ns is None else fault.ended_ns
@@ -103,7 +109,7 @@ def _impact(number: int, fault: FaultRow, operations: OperationColumns, roles: R
         invoked=int(inside.sum()),
         acknowledged=int((inside & ok & ~reads).sum()),
         read=int((inside & ok & reads).sum()),
-        new_leader_ns=_new_leader(fault, roles),
+        new_leader_ns=new_leader_ns,
         next_answer_ns=_first_ok(operations, ok & ~isolated, fault.started_ns),
         recovery_ns=None
         if fault.ended_ns is None
@@ -122,13 +128,13 @@ def _first_ok(operations: OperationColumns, chosen: NDArray[np.bool_], after_ns:
     return int(done.min()) - after_ns if len(done) else None
 
 
-def _new_leader(fault: FaultRow, roles: Roles) -> int | None:
+def _new_leader(fault: FaultRow, roles: Roles, until_ns: int) -> int | None:
     started_ns = fault.started_ns
     if fault.leader_epoch is None or started_ns is None:
         return None
     later = [
         span.start_ns - started_ns
         for span in roles.leaders
-        if span.epoch is not None and span.epoch > fault.leader_epoch and span.start_ns >= started_ns
+        if span.epoch is not None and span.epoch > fault.leader_epoch and started_ns <= span.start_ns < until_ns
     ]
     return min(later, default=None)

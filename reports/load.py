@@ -62,6 +62,11 @@ class OperationColumns:
     def __len__(self) -> int:
         return len(self.op_id)
 
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which of them have a latency: those whose outcome a client was told."""
+        return np.asarray((self.completed_ns != NEVER) & (self.status != INFO), np.bool_)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:

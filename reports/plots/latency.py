@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from reports.load import FAIL, INFO, NEVER, OK, OperationColumns
+from reports.load import FAIL, INFO, OK, OperationColumns
 from reports.plots.frame import LEFT, NS_PER_S, PLOT_WIDTH, Backdrop, Layers, TimeAxis, nice_step, pin, time_chart
 from reports.plots.raster import data_uri, density, png
 from reports.plots.svg import element, text
@@ -40,7 +40,7 @@ def draw_latency(
     """Latency over time. ``named`` tells op_id → anchor of the operations that findings speak of."""
     layers = Layers()
     inside = (operations.invoked_ns >= axis.start_ns) & (operations.invoked_ns <= axis.end_ns)
-    answered = inside & (operations.completed_ns != NEVER)
+    answered = inside & operations.answered
     latency_ns = np.maximum(1, operations.completed_ns - operations.invoked_ns).astype(np.float64)
     low, high = _decades(latency_ns[answered])
     scale = _LogScale(low, high)
@@ -59,7 +59,7 @@ def draw_latency(
             )
         )  # fmt: skip
     else:
-        for code, name in ((OK, "ok"), (FAIL, "fail")):
+        for code, name in ((FAIL, "fail"), (OK, "ok")):
             chosen = answered & (operations.status == code)
             marks = _marks(share[chosen] * PLOT_WIDTH, scale.y(latency_ns[chosen]), "h0" if code == OK else "v5")
             layers.shapes.append(element("path", class_=f"dot-{name}", d=marks))
@@ -69,8 +69,7 @@ def draw_latency(
         chosen = np.isin(operations.op_id, np.array(list(named), np.int64))
         for row in np.flatnonzero(chosen).tolist():
             op_id = int(operations.op_id[row])
-            answered_at = operations.completed_ns[row] != NEVER
-            y = float(scale.y(latency_ns[row : row + 1])[0]) if answered_at else _STRIP / 2
+            y = float(scale.y(latency_ns[row : row + 1])[0]) if answered[row] else _STRIP / 2
             layers.pins.append(_ring(op_id, float(share[row]) * PLOT_WIDTH, y, named[op_id]))
     _log_gutter(scale, layers)
     return time_chart(
@@ -111,7 +110,7 @@ def _marks(x: NDArray[np.float64], y: NDArray[np.float64], stroke: str) -> str:
 def _unanswered(
     operations: OperationColumns, inside: NDArray[np.bool_], share: NDArray[np.float64], layers: Layers
 ) -> None:
-    chosen = inside & ((operations.completed_ns == NEVER) | (operations.status == INFO))
+    chosen = inside & ~operations.answered
     layers.shapes.append(element("path", class_="rule", d=f"M0 {_STRIP:.1f}H{PLOT_WIDTH:.0f}"))
     layers.gutter.append(text(LEFT - 10, 15, "no answer", class_="tick-left"))
     width = PLOT_WIDTH / _UNANSWERED_BINS
@@ -218,7 +217,7 @@ def quantile_rows(
     latency_ns = (operations.completed_ns - operations.invoked_ns).astype(np.float64)
     rows = []
     for name, chosen in windows:
-        ok = chosen & (operations.status == OK) & (operations.completed_ns != NEVER)
+        ok = chosen & operations.answered & (operations.status == OK)
         values = latency_ns[ok]
         shown = tuple(duration(float(np.quantile(values, q))) if len(values) else "–" for q in (0.5, 0.95, 0.99, 1.0))
         counts = [int((chosen & (operations.status == code)).sum()) for code in (OK, INFO, FAIL)]

@@ -6,6 +6,8 @@ epoch, which is never allowed, dashed in different epochs, where the older leade
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from markupsafe import Markup
 
 from reports.plots.frame import LEFT, NS_PER_S, PLOT_WIDTH, Backdrop, Layers, TimeAxis, pin, span_label, time_chart
@@ -62,18 +64,33 @@ def _top(lane: int) -> float:
 
 
 def _node(axis: TimeAxis, roles: Roles, node: str, top: float, layers: Layers) -> None:
+    absences = [span for span in roles.absences if span.node == node]
     for span in roles.states:
         if span.node == node:
             _span(axis, span, top + 4, layers)
+            _name(axis, _longest_present(span, absences), top + 4, layers)
     for span in roles.claims:
         if span.node == node:
             _claim(axis, span, top + 4 + _BAR + 2, layers)
-    for span in roles.absences:
-        if span.node == node:
-            _span(axis, span, top + 4, layers)
+    for span in absences:
+        _span(axis, span, top + 4, layers)
+        _name(axis, span, top + 4, layers)
     for span in roles.wipes:
         if span.node == node:
             _wipe(axis, span, top, layers)
+
+
+def _longest_present(span: Span, absences: list[Span]) -> Span:
+    """The longest part of a span in which the node was neither down nor paused: there is room for its name."""
+    parts = []
+    start_ns = span.start_ns
+    for absence in sorted(absences, key=lambda absence: absence.start_ns):
+        if absence.start_ns < span.end_ns and absence.end_ns > start_ns:
+            parts.append((start_ns, absence.start_ns))
+            start_ns = absence.end_ns
+    parts.append((start_ns, span.end_ns))
+    start_ns, end_ns = max(parts, key=lambda part: part[1] - part[0])
+    return replace(span, start_ns=start_ns, end_ns=max(start_ns, end_ns))
 
 
 def _quorum(axis: TimeAxis, spans: tuple[Span, ...], layers: Layers) -> None:
@@ -122,12 +139,16 @@ def _span(axis: TimeAxis, span: Span, y: float, layers: Layers) -> None:
     if span.source == "lifecycle":
         layers.shapes.append(element("rect", class_="blank", **shape))
     layers.shapes.append(titled("rect", words, class_=f"role {span.role}", **shape))
+
+
+def _name(axis: TimeAxis, span: Span, y: float, layers: Layers) -> None:
     if span.epoch is None:
         texts: tuple[str, ...] = (span.role,)
     elif span.role == LEADER:
         texts = (f"leader, epoch {span.epoch}", f"leader {span.epoch}", str(span.epoch))
     else:
         texts = (f"{span.role} {span.epoch}", str(span.epoch))
+    x0, x1 = axis.x(span.start_ns), axis.x(span.end_ns)
     layers.pins.append(span_label(x0, x1, y + 16, *texts, class_=f"role-name {span.role}-name"))
 
 

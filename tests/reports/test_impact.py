@@ -90,6 +90,12 @@ def test_a_leader_of_a_later_epoch_is_the_new_one(tmp_path: Path) -> None:
     assert impact.new_leader_ns == 650 * MS
 
 
+def test_an_election_after_the_next_fault_is_not_this_one_s(tmp_path: Path) -> None:
+    claim = {"run_id": RUN_ID, "node": "n2", "ts_ns": 3500 * MS, "claims_leadership": True, "leader": "n2", "epoch": 5}
+    following = {**FAULT, "fault_id": 1, "started_ns": 3200 * MS, "ended_ns": 3800 * MS}
+    assert [impact.new_leader_ns for impact in measured(tmp_path, [FAULT, following], [claim])] == [None, 300 * MS]
+
+
 def test_a_fault_that_was_not_reached_did_nothing(tmp_path: Path) -> None:
     (impact,) = measured(tmp_path, [{**FAULT, "started_ns": None, "ended_ns": None, "verified": None}])
     assert not impact.happened
