@@ -81,8 +81,8 @@ TRANSITIONS: MappingProxyType[tuple[State, Event], State] = MappingProxyType(
 )
 """(state, event) → next state; a pair that is not here cannot happen, and :func:`step` says so.
 
-A leader becomes a follower by way of unattached (KIP-595). A candidate has given its vote to itself, so that its
-``VOTE_GRANTED`` comes about only by a defect.
+A leader becomes a follower by way of unattached (KIP-595). Whoever has voted, a candidate for itself, votes for nobody else in
+that epoch: there ``VOTE_GRANTED`` comes about only by a defect.
 """
 
 

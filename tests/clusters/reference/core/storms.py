@@ -14,7 +14,12 @@ def storm(seed: int, *, voters: int = 3, observers: int = 0, steps: int = 40, de
     """Let a storm pass over a quorum. Everything about it comes from the seed."""
     random = Random(seed)
     quorum = Quorum(
-        seed, voters=voters, observers=observers, decisions=decisions, lossy=0.03, latency_ms=(1, random.choice([1, 20, 80]))
+        seed,
+        voters=voters,
+        observers=observers,
+        decisions=decisions,
+        lossy=0.03,
+        latency_ms=(1, random.choice([1, 20, 80])),
     )
     for step in range(steps):
         _strike(quorum, random, step)
