@@ -87,9 +87,9 @@ settled AS (
 ),
 attempts AS (
     SELECT run_id, op_id, process, client_node, f, key, input, output, status, error, invoked_ns, completed_ns,
-           CASE WHEN status = 'ok' THEN CASE f WHEN 'register' THEN output[0] ELSE offset END END AS offset,
+           CASE WHEN status = 'ok' THEN CASE f WHEN 'register' THEN get(output, 0) ELSE offset END END AS offset,
            {_FAMILY} AS family, CASE f WHEN 'register' THEN -1 ELSE coalesce(key, -1) END AS object,
-           CASE f WHEN 'add' THEN get(output, 0) + input[0] ELSE element_at(input, -1) END AS value
+           CASE f WHEN 'add' THEN get(output, 0) + get(input, 0) ELSE get(input, size(input) - 1) END AS value
     FROM operations
     WHERE f IN ('write', 'cas', 'append', 'add', 'register')
 ),
@@ -197,15 +197,15 @@ known AS (
 covers AS (
     SELECT *, coalesce(key, -1) AS object, CAST(size(output) / 2 AS BIGINT) AS shown,
            CASE WHEN size(output) >= 2 THEN element_at(output, -2) + 1
-                WHEN consistency = 'linearizable' THEN offset ELSE input[0] END AS until
+                WHEN consistency = 'linearizable' THEN offset ELSE get(input, 0) END AS until
     FROM polls
 ),
 marks AS (
     SELECT run_id, object, offset AS place, 1 AS is_known, CAST(NULL AS BIGINT) AS op_id, 0 AS sign FROM known
     UNION ALL
-    SELECT run_id, object, input[0], 0, op_id, -1 FROM covers WHERE until > input[0]
+    SELECT run_id, object, get(input, 0), 0, op_id, -1 FROM covers WHERE until > get(input, 0)
     UNION ALL
-    SELECT run_id, object, until, 0, op_id, 1 FROM covers WHERE until > input[0]
+    SELECT run_id, object, until, 0, op_id, 1 FROM covers WHERE until > get(input, 0)
 ),
 counted_marks AS (
     SELECT *, sum(is_known) OVER (PARTITION BY run_id, object ORDER BY place, is_known
@@ -224,8 +224,8 @@ holes AS (
            min({witness("operations", *_POLL_COLUMNS, alias="s")}) AS witness
     FROM short AS s
     INNER JOIN known AS k
-        ON k.run_id = s.run_id AND k.object = s.object AND k.offset >= s.input[0] AND k.offset < s.until
-       AND NOT array_contains(transform(sequence(0, CAST(s.shown AS INT)), n -> get(s.output, 2 * n)), k.offset)
+        ON k.run_id = s.run_id AND k.object = s.object AND k.offset >= get(s.input, 0) AND k.offset < s.until
+       AND NOT coalesce(array_contains(transform(sequence(0, CAST(s.shown AS INT)), n -> get(s.output, 2 * n)), k.offset), false)
     GROUP BY s.run_id, s.op_id
 )"""
 
@@ -240,13 +240,13 @@ unasked AS (
     HAVING count_if(a.status <> 'fail') = 0
 ),
 disorder AS (
-    SELECT run_id, op_id, input[0] AS begin, a.offset AS until, shown,
+    SELECT run_id, op_id, get(input, 0) AS begin, a.offset AS until, shown,
            {witness("operations", *_POLL_COLUMNS, "output", alias="a")} AS witness
     FROM (
         SELECT *, transform(sequence(0, CAST(size(output) / 2 AS INT) - 1), n -> output[2 * n]) AS shown
         FROM polls WHERE size(output) >= 2
     ) AS a
-    WHERE shown <> array_sort(array_distinct(shown)) OR element_at(shown, -1) >= a.offset OR shown[0] < input[0]
+    WHERE shown <> array_sort(array_distinct(shown)) OR element_at(shown, -1) >= a.offset OR shown[0] < get(input, 0)
 )"""
 
 _ANOMALIES = f"""
@@ -304,7 +304,7 @@ def _source(row: Mapping[str, Any], place: int) -> str:
     """Who says what stands at an offset."""
     if row["table"] == "log_entries":
         what = row["value"] if "value" in row else f"a record of kind {row['kind']}"
-        return f"{row['node']}'s disk holds {what} at offset {place}"
+        return f"the disk of {row['node']} holds {what} at offset {place}"
     row = {"key": None, "client_node": None, **row}
     if row["f"] == "poll":
         return f"{named(row)} showed {row['output'][1]} at offset {place}"
