@@ -19,5 +19,6 @@ def clean(
     if not left:
         print("nothing is left behind")
     for line in left:
-        print(f"{'left' if dry_run else 'removed'}: {line}")
+        done = "left" if dry_run or line.problem else "removed"
+        print(f"{done}: {line}")
     return ExitCode.VALID

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +41,7 @@ def test_the_same_seed_gives_the_same_plan(seed: int) -> None:
 @given(st.integers(0, 2**32), st.floats(1, 200))
 def test_a_plan_fits_its_duration_and_its_faults_do_not_overlap(seed: int, duration_s: float) -> None:
     planned = draw(seed, duration_s)
-    for one, following in zip(planned, planned[1:], strict=False):
+    for one, following in itertools.pairwise(planned):
         assert one.at_ns + one.hold_ns <= following.at_ns
         assert one.replaced is (one.at_ns + one.hold_ns == following.at_ns)
     assert all(each.at_ns + each.hold_ns <= duration_s * NS for each in planned)
@@ -48,7 +50,7 @@ def test_a_plan_fits_its_duration_and_its_faults_do_not_overlap(seed: int, durat
 @given(st.integers(0, 2**32))
 def test_only_changes_of_links_replace_each_other_and_the_last_one_heals(seed: int) -> None:
     planned = draw(seed)
-    for one, following in zip(planned, planned[1:], strict=False):
+    for one, following in itertools.pairwise(planned):
         assert not one.replaced or {one.fault, following.fault} <= PARTITIONS
     assert not planned[-1].replaced
 

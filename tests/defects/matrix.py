@@ -1,0 +1,62 @@
+"""Every defect with what brings it to light: a real run of at most 8 s of load, or a script in virtual time.
+
+A *rule* check looks at one decision and needs no luck; those are what the real runs here are judged by. Outcomes that need a
+power cut or an order of messages are played by script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RealRun:
+    """A defect that real processes show at most leader changes."""
+
+    defect: str
+    scenario: str
+    checks: tuple[str, ...]
+    """each of them must say invalid"""
+    seed: int = 1
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """A defect whose outcome a script of ``clusters.candidates.reference.script.scripts`` shows."""
+
+    defect: str
+    script: str
+    checks: tuple[str, ...]
+    seed: int = 1
+
+
+REAL_RUNS: tuple[RealRun, ...] = (
+    RealRun("vote-not-persisted", "kill-leader", ("vote-durable",)),
+    RealRun("log-not-compared", "partition-halves", ("vote-up-to-date",), options={"nodes": 5}),
+    RealRun("half-is-a-majority", "partition-leader", ("high-watermark-supported",)),
+    RealRun("epoch-not-persisted", "kill-leader", ("epoch-monotone",)),
+    RealRun("wiped-node-keeps-identity", "wipe-follower", ("identity",)),
+    RealRun("leader-resumes-epoch", "kill-leader", ("leader-not-resumed",)),
+    RealRun("no-pre-vote", "partition-follower", ("no-disruption",)),
+    RealRun("no-check-quorum", "partition-leader", ("leader-resigns",)),
+    RealRun("old-epoch-committed-by-count", "partition-leader", ("high-watermark-own-epoch",)),
+    RealRun("acknowledged-on-append", "partition-leader", ("acknowledged-below-high-watermark",)),
+    RealRun("fetch-position-not-validated", "partition-leader", ("log-matching",)),
+    RealRun("observers-counted", "partition-leader-observers", ("high-watermark-supported",), options={"observers": 1}),
+    RealRun("unconfirmed-reads", "pause-leader", ("linearizable",)),
+    RealRun("follower-reads-before-apply", "pause-follower", ("linearizable",)),
+    RealRun("applied-on-append", "partition-leader", ("applied-below-high-watermark",)),
+)
+
+SCRIPTED: tuple[Scripted, ...] = (
+    Scripted("vote-not-persisted", "vote-forgotten-at-restart", ("one-vote-per-epoch",)),
+    Scripted("second-vote-granted", "second-vote-granted", ("one-vote-per-epoch",)),
+    Scripted("log-not-compared", "shorter-log-elected", ("leader-completeness", "acknowledged-lost")),
+    Scripted("wiped-node-keeps-identity", "wiped-voter-votes", ("leader-completeness",)),
+    Scripted("acknowledged-before-fsync", "power-cut-after-acknowledgement", ("acknowledged-lost",)),
+    Scripted("quorum-state-not-synced", "vote-lost-with-power", ("vote-durable",)),
+    Scripted("old-epoch-committed-by-count", "figure-eight", ("committed-divergence",)),
+    Scripted("truncates-to-own-high-watermark", "lagging-high-watermark", ("committed-truncation",)),
+)
