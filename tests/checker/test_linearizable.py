@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from checker.checks.linearizable import judge_table
+from checker.checks.linearizable import LINEARIZABLE, judge_table
 from checker.kernels.objects import flatten
+from checker.verdict import Verdict
+from tests.checker.spark_case import Case, judge
 from tests.histories import RUN, add, append, cas, history, poll, read, register, table, write
 from workloads.history.operation import Operation
 
@@ -253,3 +258,44 @@ def test_counts_what_was_exercised() -> None:
 def test_little_evidence(count: int) -> None:
     rows = judge_table(flatten(table(history(*[write(1, at=(0, 1))] * count))), {})
     assert [row["evidence_rows"] for row in rows] == [1] * count
+
+
+@pytest.mark.spark
+def test_spark_says_what_the_process_says(spark: Any, tmp_path: Path) -> None:
+    stale_read = history(
+        write(12, at=(0, 1)), write(17, at=(2, 3)), read(12, at=(4, 5)), read(17, at=(4, 5), stale=True)
+    )
+    cases = {
+        "legal": Case(history(write(12, at=(0, 1)), read(12, at=(4, 5)), read(99, at=(4, 5), stale=True))),
+        "stale-read": Case(stale_read),
+        "stale-poll": Case(history(append(7, 0, at=(0, 1)), poll({}, 0, at=(2, 3)))),
+        "gap": Case(history(add(5, at=(0, 1))), initial_values={"counter": 0}),
+        "no-gap": Case(history(add(5, at=(0, 1)))),
+        "out-of-bounds": Case(history(*[write(number % 3, at=(0, 100)) for number in range(70)])),
+    }
+    results = judge(spark, tmp_path, LINEARIZABLE, cases)
+    assert {name: result.verdict for name, result in results.items()} == {
+        "legal": Verdict.VALID,
+        "stale-read": Verdict.INVALID,
+        "stale-poll": Verdict.INVALID,
+        "gap": Verdict.INVALID,
+        "no-gap": Verdict.VALID,
+        "out-of-bounds": Verdict.UNKNOWN,
+    }
+    assert (results["legal"].evidence_rows, results["legal"].exercised) == (2, 1)
+    (found,) = results["stale-read"].anomalies
+    anomalies, _ = _judge(*stale_read[:3])
+    assert found.message == anomalies[0]["message"]
+    assert [dict(row) for row in found.witness] == [json.loads(row) for row in anomalies[0]["witness"]]
+    assert "ran out of its bounds at write of" in results["out-of-bounds"].reason
+
+
+def test_benchmark_judges_its_own_histories_legal() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "benchmarks/checker.py", "--small", "--no-spark", "--repetitions", "1"],
+        cwd=root, env={"PYTHONPATH": str(root), "PATH": ""}, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [line.split()[:2] for line in done.stdout.splitlines()[1:]]
+    assert rows == [["log", "1,000"], ["log", "10,000"], ["register", "1,000"], ["register", "10,000"]]
