@@ -37,7 +37,7 @@ from checker.kernels.findings import (
     together,
 )
 from checker.kernels.floor import Additions, Placed, below_floor, counter
-from checker.kernels.search import Budget, add_step, register_step, search_all
+from checker.kernels.search import Budget, Steps, add_step, register_step, search_all
 
 COLUMNS = (
     "run_id",
@@ -328,29 +328,45 @@ def _judge_registrations(history: History) -> Findings:
     return renumbered(found, rows[order][starts])
 
 
+class Sought(NamedTuple):
+    """One object's operations as the search takes them; ``rows`` are their row numbers, failed ones left out."""
+
+    rows: Ints
+    steps: Steps
+    invoked: Ints
+    completed: Ints
+    initial: int
+
+
+def sought(history: History, segment: int) -> Sought:
+    """Bring one object's operations into the form of :mod:`~checker.kernels.search`."""
+    rows = np.flatnonzero((history.segment == segment) & (history.status != FAIL))
+    initial = int(history.initial[segment])
+    if history.kind[rows[0]] == Object.COUNTER:
+        start = np.where(history.status[rows] == OK, history.answer[rows], NOTHING)
+        steps = add_step(start, history.asked[rows])
+        if initial == NOTHING:  # no addition before the least known one constrains anything
+            initial = int(start[start != NOTHING].min())
+    else:
+        steps = register_step(
+            history.is_f("read")[rows],
+            history.is_f("cas")[rows],
+            history.answer[rows],
+            history.asked[rows],
+            history.asked_more[rows],
+        )
+    return Sought(rows, steps, history.invoked[rows], history.completed[rows], initial)
+
+
 def _search(history: History, segments: Ints, budget: Budget) -> tuple[Findings, dict[int, tuple[int, ...]]]:
     """Objects that no faster kernel can judge."""
     parts = []
     possible: dict[int, tuple[int, ...]] = {}
     for segment in segments:
-        rows = np.flatnonzero((history.segment == segment) & (history.status != FAIL))
-        if history.kind[rows[0]] == Object.COUNTER:
-            start = np.where(history.status[rows] == OK, history.answer[rows], NOTHING)
-            steps = add_step(start, history.asked[rows])
-        else:
-            steps = register_step(
-                history.is_f("read")[rows],
-                history.is_f("cas")[rows],
-                history.answer[rows],
-                history.asked[rows],
-                history.asked_more[rows],
-            )
-        initial = int(history.initial[segment])
-        if initial == NOTHING and history.kind[rows[0]] == Object.COUNTER:
-            initial = int(start[start != NOTHING].min())  # no addition before the least known one constrains anything
-        outcome = search_all(steps, history.invoked[rows], history.completed[rows], initial, budget)
+        case = sought(history, int(segment))
+        outcome = search_all(case.steps, case.invoked, case.completed, case.initial, budget)
         if outcome.broken is not None:
-            row = rows[outcome.row]
+            row = case.rows[outcome.row]
             parts.append(findings(outcome.broken, np.array([row], dtype=np.int64)))
             possible[int(row)] = outcome.numbers
     return together(parts), possible

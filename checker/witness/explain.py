@@ -14,7 +14,8 @@ import numpy as np
 
 from checker.kernels.blocks import INFO
 from checker.kernels.findings import ABSENT, NOTHING, Broken
-from checker.kernels.objects import History, Judged, Object
+from checker.kernels.objects import History, Judged, Object, sought
+from checker.witness.shrink import shrink
 from checker.witness.words import Row, capital, finished_before, named, operation_row, seconds, value_of
 
 WITNESS_ROWS_MAX = 6
@@ -238,19 +239,12 @@ def _no_order(case: Case, rows: list[int]) -> tuple[str, list[int]]:
     said = f"returned {value_of(late)}" if late["f"] in ("read", "add") else "succeeded"
     possible = " or ".join("unwritten" if number == NOTHING else str(number) for number in numbers)
     reason = f"; when it had to take effect the value could only be {possible}" if numbers else ""
-    beside = np.flatnonzero(
-        (history.segment == history.segment[row])
-        & (history.completed >= history.invoked[row])
-        & (history.invoked <= history.completed[row])
-    )
-    earlier = np.flatnonzero(
-        (history.segment == history.segment[row]) & (history.completed < history.invoked[row]) & ~history.is_f("read")
-    )
-    latest = earlier[np.argsort(-history.completed[earlier], kind="stable")]
+    left = shrink(sought(history, int(history.segment[row])), row)
+    latest = left[np.argsort(-history.invoked[left], kind="stable")]
     sentence = (
         f"no order of the operations explains {named(late)}, which {said} by {seconds(late['completed_ns'])}{reason}."
     )
-    return capital(sentence), [row, *(int(other) for other in latest[:3]), *(int(other) for other in beside[:4])]
+    return capital(sentence), [row, *(int(other) for other in latest)]
 
 
 _SUBJECTS = {

@@ -234,6 +234,20 @@ def test_repeated_values_are_searched() -> None:
     assert operations == [0, 1, 2, 3]
 
 
+def test_what_the_search_convicts_is_shrunk_to_what_contradicts() -> None:
+    noise = [write(100 + number, at=(number, number + 1)) for number in range(20)]
+    reads = [read(100 + number, at=(number + 0.5, number + 1)) for number in range(20)]
+    wrong = (
+        write(1, at=(30, 31)),
+        write(2, at=(32, 33)),
+        write(2, at=(32, 33)),
+        read(1, at=(34, 35)),
+        read(2, at=(36, 37)),
+    )
+    _, operations, _ = _only(*noise, *reads, *wrong)
+    assert operations == [40, 41, 42, 43]
+
+
 def test_out_of_bounds_is_unknown_and_names_the_operation() -> None:
     anomalies, tally = _judge(*[write(number % 3, at=(0, 100)) for number in range(70)])
     assert anomalies == []
