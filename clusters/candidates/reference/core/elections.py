@@ -65,9 +65,10 @@ def _stand(node: Replica) -> None:
 
 
 def ask_votes(node: Replica) -> None:
-    """Begin to count the votes of this epoch, one's own first."""
+    """Begin to count the votes of this epoch, one's own first. How long is always drawn: candidates that tie must not tie again."""
+    config = node.config
     node.election = Election(pre_vote=False, granted={node.me})
-    node.election_deadline_ms = election_timeout_ms(node)
+    node.election_deadline_ms = node.now_ms + config.election_timeout_ms + node.draw(config.election_timeout_ms)
     _count(node, node.election)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from clusters.candidates.reference.candidate import EVIDENCE, PROMISES, VERSION, ReferenceCandidate
 from clusters.candidates.reference.core.defects import defect
@@ -29,8 +30,8 @@ def run_script(
 ) -> Recorded:
     """Let a script play out from a seed, then heal, recover, read every key at every node, and collect the disks.
 
-    The same arguments give the same rows. ``run`` is where the run's folder is laid down (``run.json``, nodes' files), nowhere
-    when it is None. Raises ScriptError when the script waited in vain, Problem for an unknown defect.
+    The same arguments give the same rows. ``run`` is where the run's folder is laid down (``run.json``, nodes' files, tables: a
+    stored run as any other), nowhere when it is None. Raises ScriptError when the script waited in vain, Problem for an unknown defect.
     """
     chosen = tuple(defect(each).name for each in defects)
     play = Play(stage or Stage(), seed, chosen)
@@ -60,6 +61,9 @@ def _recorded(play: Play, manifest: Manifest, run: Path) -> Recorded:
     for table, rows in ReferenceCandidate(manifest.candidate.defects).evidence(manifest, run):
         parts.setdefault(table, []).append(rows)
     tables |= {table: pa.concat_tables(rows) for table, rows in parts.items()}
+    (run / "tables").mkdir(exist_ok=True)
+    for table, rows in tables.items():
+        pq.write_table(rows, run / "tables" / f"{table}.parquet")
     return Recorded(manifest, tables, operations)
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from clusters.candidates.reference.core.messages import FetchRequest, FetchResponse, VoteRequest
 from clusters.candidates.reference.core.records import LEADER_CHANGE
 from clusters.candidates.reference.core.roles import State
-from clusters.candidates.reference.script.network import Message
+from clusters.candidates.reference.script.network import Hold, Message
 from clusters.candidates.reference.script.play import Play, Stage
+from workloads.problem import Problem
 
 KEY = 1
 
@@ -42,18 +43,25 @@ def _is_real_vote(message: Message) -> bool:
     return isinstance(message.request, VoteRequest) and not message.request.pre_vote
 
 
-def _forgotten_vote(play: Play, stop: Callable[[str], None]) -> None:
-    """Two candidates of one epoch; the third node votes for one, stops, and is asked by the other."""
-    voter, (one, other) = _settled(play)
-    pre_votes = [play.hold("Vote", *pair) for pair in ((one, other), (other, one))]
-    asked_first = play.hold("Vote", one, voter, when=_is_real_vote)
-    asked_second = play.hold("Vote", other, voter, when=_is_real_vote)
-    play.kill(voter)
+def _two_candidates(play: Play, one: str, other: str, stop_leader: Callable[[], None]) -> list[Hold]:
+    """Let two followers of a leader that stops become candidates of the same epoch; their votes for each other are held."""
+    pairs = ((one, other), (other, one))
+    pre_votes = [play.hold("Vote", *pair) for pair in pairs]
+    stop_leader()
     play.run_until(lambda: all(play.node(name).state is State.PROSPECTIVE for name in (one, other)))
-    mutual = [play.hold("Vote", *pair, when=_is_real_vote) for pair in ((one, other), (other, one))]
+    votes = [play.hold("Vote", *pair, when=_is_real_vote) for pair in pairs]
     for hold in pre_votes:
         play.release(hold)
     play.run_until(lambda: all(play.node(name).state is State.CANDIDATE for name in (one, other)))
+    return votes
+
+
+def _forgotten_vote(play: Play, stop: Callable[[str], None]) -> None:
+    """Two candidates of one epoch; the third node votes for one, stops, and is asked by the other."""
+    voter, (one, other) = _settled(play)
+    asked_first = play.hold("Vote", one, voter, when=_is_real_vote)
+    asked_second = play.hold("Vote", other, voter, when=_is_real_vote)
+    mutual = _two_candidates(play, one, other, lambda: play.kill(voter))
     play.restart(voter)
     play.run_until(lambda: asked_first.messages and asked_second.messages)
     grant = play.hold("VoteResponse", voter, one)
@@ -79,6 +87,16 @@ def vote_forgotten_at_restart(play: Play) -> None:
 def vote_lost_with_power(play: Play) -> None:
     """M-16: the power fails after the vote."""
     _forgotten_vote(play, play.power_cut)
+
+
+def second_vote_granted(play: Play) -> None:
+    """M-2: two followers stand in the same moment, and each is asked for its vote after it has voted for itself."""
+    leader, (one, other) = _settled(play)
+    mutual = _two_candidates(play, one, other, lambda: play.split([leader], [one, other]))
+    play.run_until(lambda: all(hold.messages for hold in mutual))
+    for hold in mutual:
+        play.release(hold)
+    play.run_until_led()
 
 
 def power_cut_after_acknowledgement(play: Play) -> None:
@@ -136,7 +154,8 @@ def figure_eight(play: Play) -> None:
     play.run_until(lambda: play.node(first).state is State.LEADER)
     play.run_until(lambda: news.messages)
     assert play.node(between).log.end_offset == end + 1
-    play.split([first], [between, second])
+    play.kill(first)
+    play.heal()
     for hold in (news, *fetches):
         play.drop(hold)
     play.run_until_led(second)
@@ -189,6 +208,12 @@ SCRIPTS: tuple[ScriptEntry, ...] = (
         vote_lost_with_power,
     ),
     ScriptEntry(
+        "second-vote-granted",
+        ("second-vote-granted",),
+        "Two candidates of one epoch ask each other.",
+        second_vote_granted,
+    ),
+    ScriptEntry(
         "power-cut-after-acknowledgement",
         ("acknowledged-before-fsync",),
         "A follower loses its power after a write was acknowledged, and the leader is cut off.",
@@ -221,3 +246,12 @@ SCRIPTS: tuple[ScriptEntry, ...] = (
         Stage(voters=5, fetch_max_records=1),
     ),
 )
+
+
+def script(name: str) -> ScriptEntry:
+    """Find a script by its name. Raises Problem, naming all, when there is none."""
+    for entry in SCRIPTS:
+        if entry.name == name:
+            return entry
+    known = ", ".join(entry.name for entry in SCRIPTS)
+    raise Problem("unknown-script", f"There is no script {name!r}.", f"Known are {known}.", usage=True)
