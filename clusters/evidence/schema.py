@@ -25,6 +25,9 @@ read                a linearizable read is answered: offset (applied end offset)
 read_offset         leader only: ReadOffset is answered: offset (answered), high_watermark, epoch
 resign              leader leaves by check-quorum or on request: epoch, detail
 wipe_identity       meta.properties written for a new disk: directory_id
+fatal               the node itself says that what must not happen did (Kafka: truncation below the high watermark, a fatal fault): epoch,
+                    detail (the line)
+problem             lines of a node's output that should be evidence and are not understood: detail
 =================== =======================================================================================================
 
 ``state`` is one of unattached, voted, prospective, candidate, leader, follower, resigned, observer.
