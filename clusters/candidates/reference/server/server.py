@@ -53,7 +53,7 @@ class Server:
         self._turn_is_due = False
         self._timer: Timer | None = None
         self._timer_ms = -1
-        self._answered: set[Caller] = set()
+        self._answered: dict[Caller, None] = {}
         directory_id = _directory_id(config, world.disk)
         local = Local(config.cluster_id, config.node_id, me.host, me.port, config.request_timeout_ms)
         self._around = Surroundings(local, config.nodes, world.clock.wall_ms)
@@ -102,7 +102,7 @@ class Server:
             call = reply.token
             assert isinstance(call, Call)
             call.caller.answer(call, reply.response)
-            self._answered.add(call.caller)
+            self._answered[call.caller] = None
         for caller in self._answered:
             caller.flush()
         self._answered.clear()
