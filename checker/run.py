@@ -20,7 +20,7 @@ from checker.checks.registry import CHECKS
 from checker.gate import Gate, gate
 from checker.sentence import run_sentence
 from checker.summary import SUMMARY
-from checker.tables import StoredRun, Tables, open_tables, read_runs
+from checker.tables import SMALL_ROWS, StoredRun, Tables, as_leaf, open_tables, read_runs
 from checker.verdict import Anomaly, CheckResult, Kind, RunVerdict, Verdict, merge
 from checker.verdict_json import encode_verdict
 from checker.views import define_views
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 ANOMALIES_MAX = 20
 """of one check and run that are kept; all are counted"""
-
-SMALL_ROWS = 400_000
-"""up to so many rows one partition is fastest: no shuffles, no compiled stages"""
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +87,8 @@ def check_runs(
 def _fit_to_size(session: SparkSession, rows: int) -> None:
     """Choose between the cheapest plan for a few rows and one that scales."""
     small = rows <= SMALL_ROWS
+    for form in ("callSite.short", "callSite.long"):
+        session.sparkContext.setLocalProperty(form, "checks")  # else every operator looks for its place in the stack
     partitions = 1 if small else max(4, 2 * session.sparkContext.defaultParallelism)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
@@ -100,24 +99,25 @@ def _fit_to_size(session: SparkSession, rows: int) -> None:
 def _answer(tables: Tables, checks: Sequence[Check]) -> _Answers:
     answers = _Answers({}, {}, {}, {})
     plans: list[tuple[Check, DataFrame]] = []
+    small = tables.row_count <= SMALL_ROWS
     for check in checks:
         try:
-            plans.append((check, check.find(tables)))
+            plans.append((check, as_leaf(check.find(tables))))
         except Exception as error:
             answers.errors[check.name] = _reason(error)
     try:
-        _take(_collect([(check.name, plan) for check, plan in plans]), answers)
+        _take(_collect([(check.name, plan) for check, plan in plans], small), answers)
     except Exception as error:
         _log.warning("the checks failed together, each runs by itself now: %s", _reason(error))
         for check, plan in plans:
             try:
-                _take(_collect([(check.name, plan)]), answers)
+                _take(_collect([(check.name, plan)], small), answers)
             except Exception as own:
                 answers.errors[check.name] = _reason(own)
     return answers
 
 
-def _collect(plans: Sequence[tuple[str, DataFrame]]) -> list[Row]:
+def _collect(plans: Sequence[tuple[str, DataFrame]], small: bool) -> list[Row]:
     """One job: unite, number the anomalies of each check and run, keep the first of them and every tally."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -131,6 +131,8 @@ def _collect(plans: Sequence[tuple[str, DataFrame]]) -> list[Row]:
     order = group.orderBy("epoch", "offset", "subject", "facts", "message").rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
+    if small:
+        united = united.coalesce(1)  # else each of the many tiny tasks is sent the plans of all checks
     numbered = united.withColumn("number", F.row_number().over(order)).withColumn(
         "total", F.count(F.lit(1)).over(group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
     )

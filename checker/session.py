@@ -133,6 +133,14 @@ def _options(master: str, memory: str, scratch: Path) -> dict[str, str]:
         "spark.sql.files.openCostInBytes": "65536",
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # The plans are many and small: planning is what they cost, so leave out what pays only on large ones.
+        "spark.sql.constraintPropagation.enabled": "false",
+        "spark.sql.lightweightPlanChangeValidation": "false",
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+        "spark.sql.maxPlanStringLength": "1000",
+        "spark.sql.debug.maxToStringFields": "5",
+        "spark.sql.ui.retainedExecutions": "2",
         "spark.python.worker.reuse": "true",
         "spark.eventLog.enabled": "false",
     }
@@ -144,6 +152,8 @@ def _options(master: str, memory: str, scratch: Path) -> dict[str, str]:
 def _jvm_options(memory: str, fast_start: bool, scratch: Path) -> list[str]:
     options = [
         f"-Xmx{memory}",
+        "-Xms512m",
+        "-Xmn320m",
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}",
         "-Xshare:auto",

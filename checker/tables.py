@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 SCHEMAS: Mapping[str, pa.Schema] = {"operations": OPERATIONS, "faults": FAULTS, **EVIDENCE_TABLES}
 
+SMALL_ROWS = 400_000
+"""up to so many rows one partition is fastest: nothing is shuffled and nothing compiled"""
+
 CACHED_ROWS_MAX = 5_000_000
 """beyond it tables are scanned again instead of being kept in memory"""
 
@@ -73,13 +76,10 @@ class Tables:
         """Run a query over the views."""
         return self.session.sql(query)
 
-    def define(self, name: str, query: str, *, cache: bool) -> None:
-        """Make a view that several checks share; a cached one is computed once, by the first job that needs it."""
+    def define(self, name: str, query: str, *, once: bool) -> None:
+        """Make a view that several checks share; with ``once`` it is a leaf of later plans, computed by the first job."""
         frame = self.session.sql(query)
-        if cache:
-            frame = frame.persist()
-            self.cached.append(frame)
-        frame.createOrReplaceTempView(name)
+        (as_leaf(frame) if once else frame).createOrReplaceTempView(name)
 
     def findings(self, *, anomalies: str, tally: str, given: str = "") -> DataFrame:
         """Return one frame of :data:`checker.check.FINDINGS` from two queries over the views.
@@ -113,6 +113,14 @@ def _aligned(row: str, given: frozenset[str]) -> str:
 
 _FOUND = _aligned(ANOMALY, frozenset({"run_id", "subject", "epoch", "offset", "operations", "facts", "witness"}))
 _COUNTED = _aligned(TALLY, frozenset({"run_id", "evidence_rows", "exercised", "unknown", "metrics"}))
+
+
+def as_leaf(frame: DataFrame) -> DataFrame:
+    """Plan a frame now and hide its plan: later plans have one leaf in its place, and its rows are computed once, by the first job.
+
+    Without this the analyzer meets every shared derivation again in every check, and takes minutes.
+    """
+    return frame.localCheckpoint(eager=False)
 
 
 def read_runs(directories: Sequence[Path]) -> list[StoredRun]:
@@ -167,13 +175,15 @@ def _row_count(table: Path) -> int:
 
 def open_tables(session: SparkSession, runs: Sequence[StoredRun]) -> Tables:
     """Make the frames and views of the runs' tables; nothing is read yet."""
-    total = sum(sum(run.rows.values()) for run in runs)
     frames: dict[str, DataFrame] = {}
     tables = Tables(session, runs, frames)
+    small = tables.row_count <= SMALL_ROWS
     for name, schema in SCHEMAS.items():
         paths = [str(run.directory / "tables" / f"{name}.parquet") for run in runs if run.rows.get(name)]
         frame = _frame(session, paths, schema)
-        if paths and total <= CACHED_ROWS_MAX:
+        if small:
+            frame = frame.coalesce(1)
+        if paths and tables.row_count <= CACHED_ROWS_MAX:
             frame = frame.persist()
             tables.cached.append(frame)
         frame.createOrReplaceTempView(name)

@@ -155,9 +155,10 @@ _VIEWS = (
     ("offsets", _OFFSETS, True),
     ("contested", _CONTESTED, True),
 )
+"""name, query, and whether it is computed once (small ones, and ``offsets``, which two plans need)"""
 
 
 def define_views(tables: Tables) -> None:
     """Make the shared views; each is computed when the first job needs it, and once."""
-    for name, query, cache in _VIEWS:
-        tables.define(name, query, cache=cache)
+    for name, query, once in _VIEWS:
+        tables.define(name, query, once=once)

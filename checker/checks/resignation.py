@@ -57,10 +57,8 @@ excuses AS (
     SELECT run_id, node, ts_ns, kind IN ('resume', 'start') AS is_fault FROM lifecycle
     WHERE kind IN ('resume', 'start', 'starved')
     UNION ALL
-    SELECT r.run_id, n.node, stall.to_ns, false
-    FROM runs AS r
-    LATERAL VIEW explode(r.stalls) AS stall
-    INNER JOIN (SELECT run_id, explode(voters) AS node FROM runs) AS n ON n.run_id = r.run_id
+    SELECT run_id, node, stall.to_ns, false
+    FROM runs LATERAL VIEW explode(stalls) AS stall LATERAL VIEW explode(voters) AS node
 ),
 late_answers AS (
     SELECT i.run_id, i.node, i.chain, s.epoch, s.asked_ns, s.ts_ns, s.high_watermark,
