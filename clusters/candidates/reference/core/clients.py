@@ -125,11 +125,14 @@ def fail_writes(node: Replica, leadership: Leadership) -> None:
 
 
 def on_read(node: Replica, token: Token, request: ReadRequest) -> None:
-    """A client reads here. A stale read is answered at once (R650-28)."""
+    """A client reads here. A stale read is answered at once (R650-28), but not by a replica that has not learned since it started
+    what is committed: it would show less than it had shown before."""
     if (request.key is None) == (request.from_offset is None) or request.limit < 1:
         reply(node, token, ReadResponse(Error.INVALID_REQUEST, node.epoch, node.known_leader))
     elif node.closing:
         reply(node, token, ReadResponse(Error.BROKER_NOT_AVAILABLE, node.epoch, node.known_leader))
+    elif not request.linearizable and node.high_watermark == 0:
+        reply(node, token, ReadResponse(Error.LEADER_NOT_AVAILABLE, node.epoch, node.known_leader))
     elif not request.linearizable:
         _answer(node, PendingRead(token, request, NEVER_MS))
     else:

@@ -22,6 +22,9 @@ from clusters.candidates.reference.core.replica import (
     voter_names,
 )
 
+OBSERVER_TIMEOUTS = 20
+"""an observer that has not fetched for so many fetch timeouts is gone"""
+
 
 def on_fetch(node: Replica, token: Token, request: FetchRequest) -> None:
     """A replica or a client asks for records (S853-6, S853-7). The answer may be held back until there is something."""
@@ -158,10 +161,12 @@ def silence_ms(node: Replica, leadership: Leadership) -> int:
 
 
 def has_lapsed(node: Replica, leadership: Leadership) -> bool:
-    """Whether the leader must resign; else set when to look again (S853-14)."""
+    """Whether the leader must resign; else forget observers that are long gone, and set when to look again (S853-14)."""
     silence, limit = silence_ms(node, leadership), node.config.check_quorum_ms
     if node.decisions.leadership_lapsed(silence, limit):
         return True
+    gone_ms = node.now_ms - OBSERVER_TIMEOUTS * node.config.fetch_timeout_ms
+    leadership.observers = {key: each for key, each in leadership.observers.items() if each.fetched_ms > gone_ms}
     leadership.quorum_due_ms = node.now_ms + (limit - silence if silence < limit else limit)
     return False
 

@@ -88,7 +88,3 @@ class Log:
             found.append(batch.tail(offset))
             records += len(batch.records)
         return tuple(found)
-
-    def batches(self) -> tuple[Batch, ...]:
-        """The whole log."""
-        return tuple(self._batches)

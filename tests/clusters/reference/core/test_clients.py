@@ -152,9 +152,14 @@ def test_read_offset_is_answered_by_a_confirmed_leader_only() -> None:
     assert confirm(node, begins(effects)[THIRD.node_id])["asked"].offset == 1
 
 
-def test_a_stale_read_is_answered_at_once_by_anybody() -> None:
-    answer, effects = ask(following(), ReadRequest(100, key=1, linearizable=False))
-    assert (answer.error, answer.value) == (Error.NONE, None)
+def test_a_stale_read_is_answered_at_once_by_whoever_knows_what_is_committed() -> None:
+    stale = ReadRequest(100, key=1, linearizable=False)
+    node = following(log=records(1))
+    assert ask(node, stale)[0].error is Error.LEADER_NOT_AVAILABLE
+    core.on_response(node, 1, fetched(high_watermark=1), 1)
+    core.take(node)
+    answer, effects = ask(node, stale)
+    assert (answer.error, answer.value, answer.applied_offset) == (Error.NONE, None, 1)
     assert [row for row in effects.trace if row["kind"] == "read"] == []
 
 

@@ -7,6 +7,7 @@ import pytest
 from clusters.candidates.reference.core import node as core
 from clusters.candidates.reference.core.messages import (
     AppendRequest,
+    DescribeQuorumRequest,
     EpochEnd,
     Error,
     FetchRequest,
@@ -211,3 +212,16 @@ def test_a_single_voter_commits_alone() -> None:
     effects = core.take(node)
     assert effects.persist.append
     assert [reply.response.error for reply in effects.reply] == [Error.NONE]
+
+
+def test_an_observer_that_is_gone_is_forgotten() -> None:
+    node = elected()
+    observer = ReplicaKey(9, "observer")
+    for now_ms in range(node.now_ms, node.now_ms + 30 * FETCH_MS, 100):
+        core.on_request(node, "voter", fetch(1, 1), now_ms)
+        if now_ms < 3000:
+            core.on_request(node, "observer", fetch(1, 1, by=observer), now_ms)
+        tick(node, now_ms)
+        if now_ms == 3000:
+            assert [each.replica for each in ask(node, DescribeQuorumRequest())[0].observers] == [observer]
+    assert ask(node, DescribeQuorumRequest())[0].observers == ()
