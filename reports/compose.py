@@ -54,7 +54,7 @@ def compose(run: StoredRun) -> Page:
         nodes=_nodes(run.manifest),
         repeat=repeat_command(run.manifest),
         findings=found,
-        not_drawn=findings.not_drawn(run.verdict.checks),
+        groups=findings.groups(run.verdict.checks, found),
         timeline=time_figures(Scene(run, axis, backdrop, roles, measured, found), warnings),
         faults=tuple(_fault_line(impact) for impact in measured),
         checks=checklist.check_lines(run.verdict, found),
@@ -74,6 +74,8 @@ def repeat_command(manifest: Manifest) -> str:
         argv = ["run", manifest.scenario]
     if not any(argument == "--seed" or argument.startswith("--seed=") for argument in argv):
         argv += ["--seed", str(manifest.seed)]
+    if "--defect" not in argv and not any(argument.startswith("--defect=") for argument in argv):
+        argv += [part for defect in manifest.candidate.defects for part in ("--defect", defect)]
     return shlex.join(["bin/nemesis", *argv])
 
 
@@ -154,7 +156,11 @@ def _tiles(run: StoredRun, measured: tuple[Impact, ...], roles: Roles) -> tuple[
             "each seen to act by a probe",
             "" if verified == len(measured) else "warn",
         ),
-        Tile(f"{run.verdict.leader_changes:,}", "leader changes", f"{epochs:,} epochs with a leader seen"),
+        Tile(
+            f"{run.verdict.leader_changes:,}",
+            "leader changes",
+            f"{epochs:,} epoch{'' if epochs == 1 else 's'} with a leader seen",
+        ),
         Tile(f"{asked:,}", "asked on the cut-off side", f"{answered:,} answered ok there")
         if any(impact.fault.isolated for impact in happened)
         else Tile("–", "asked on the cut-off side", "no fault cut a node off"),

@@ -17,7 +17,8 @@ _KEYS = {
     "lifecycle": ("node", "kind", "ts_ns"),
     "snapshots": ("node", "collection", "end_offset"),
 }
-"""the columns by which a row of a table is found again"""
+"""the columns by which a row of a table is found again; by all that it tells where it lacks one of them"""
+_LEAST_KEYS = 2
 
 
 def completed(rows: Sequence[Row], tables: Mapping[str, pa.Table]) -> tuple[Row, ...]:
@@ -26,14 +27,20 @@ def completed(rows: Sequence[Row], tables: Mapping[str, pa.Table]) -> tuple[Row,
 
 
 def _completed(row: Row, tables: Mapping[str, pa.Table]) -> Row:
-    name = str(row.get("table"))
-    keys = _KEYS.get(name, ())
-    table = tables.get(name)
-    if table is None or not keys or any(row.get(key) is None for key in keys):
+    table = tables.get(str(row.get("table")))
+    if table is None:
         return row
+    keys = _KEYS.get(str(row.get("table")), ())
     told = {key: row[key] for key in row if key in table.column_names and isinstance(row[key], int | str)}
-    found = matching(table, {key: told[key] for key in keys if key in told})
-    same = [stored for stored in found.to_pylist() if all(stored[key] == told[key] for key in told)]
+    if any(key not in told for key in keys):
+        keys = tuple(told)
+    if len(keys) < _LEAST_KEYS:
+        return row
+    found = matching(table, {key: told[key] for key in keys}).to_pylist()
+    same = [stored for stored in found if all(stored[key] == told[key] for key in told)]
+    if len(same) > 1 and "kind" not in told:
+        # A report of a high watermark is repeated by whatever else the node did at that moment.
+        same = [stored for stored in same if stored.get("kind") == "high_watermark"]
     return {**same[0], **row} if len(same) == 1 else row
 
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from checker.verdict import Anomaly, CheckResult, Kind, Verdict
 from clusters.evidence.schema import TABLES
-from reports.evidence import completed, matching
+from reports.evidence import completed
 from reports.load import StoredRun
-from reports.page import Cell, Figure, Finding, Grid
-from reports.plots import log_strips, votes, warped
+from reports.logs import strips_figure
+from reports.page import Cell, Figure, Finding, FindingGroup, Grid
+from reports.plots import votes, warped
 from reports.plots.describe import Row, checksum, end_ns, moment_ns, value
 from reports.plots.frame import Band
 from workloads.history.schema import FAULTS, OPERATIONS
 
-DRAWN_PER_CHECK = 8
+DRAWN_PER_CHECK = 3
 """findings of one check that are drawn; all others are counted, and their sentences listed"""
-STRIPS_MAX = 9
-
-Copy = tuple[Any, Any]
-"""node and number of the collection: one copy of one disk"""
 
 _KINDS = (Kind.SAFETY, Kind.LIVENESS, Kind.FRAMEWORK)
 _NEVER_MARKED = frozenset(
@@ -50,11 +46,6 @@ _OUTCOME_LEGEND = (
     ("swatch-info", "▶ info: no answer, open to the right"),
     ("swatch-fail", "✕ fail"),
     ("swatch-band", "fault"),
-)
-_STRIP_LEGEND = (
-    ("swatch-a", "A, B, C: contents of one offset that differ"),
-    ("swatch-named", "record of the witness"),
-    ("swatch-hw", "high watermark: committed to the left"),
 )
 _VOTE_LEGEND = (("swatch-vote", "two candidates of one voter in one epoch"),)
 
@@ -107,21 +98,22 @@ def flags(results: Iterable[CheckResult], found: tuple[Finding, ...]) -> tuple[t
     return tuple(placed)
 
 
-def not_drawn(results: Iterable[CheckResult]) -> tuple[str, ...]:
-    """What is left out of the drawings, in numbers."""
-    said = []
+def groups(results: Iterable[CheckResult], found: tuple[Finding, ...]) -> tuple[FindingGroup, ...]:
+    """The findings by check, with how many were found in all."""
+    made = []
     for result in violated(results):
-        stored = len(result.anomalies)
-        total = max(stored, result.anomaly_count)
-        if stored > DRAWN_PER_CHECK:
-            said.append(
-                f"{result.check}: {DRAWN_PER_CHECK} of {stored} findings are drawn, the others are told in one sentence each."
-            )
-        if total > stored:
-            said.append(
-                f"{result.check}: {total:,} were found, {stored} are stored with their witness; the others differ in nothing but place."
-            )
-    return tuple(said)
+        own = tuple(finding for finding in found if finding.check == result.check)
+        total = max(len(own), result.anomaly_count)
+        told = own[DRAWN_PER_CHECK:]
+        more = []
+        if told:
+            more.append(f"{len(told)} more of {result.check}, told in one sentence each")
+        if total > len(own):
+            more.append(f"{total - len(own):,} beyond these were found and counted")
+        broken = result.verdict is Verdict.INVALID
+        drawn = own[:DRAWN_PER_CHECK]
+        made.append(FindingGroup(result.check, result.kind.value, broken, total, drawn, told, "; ".join(more)))
+    return tuple(made)
 
 
 def _figures(run: StoredRun, anomaly: Anomaly, bands: tuple[Band, ...], number: int) -> tuple[Figure, ...]:
@@ -132,15 +124,18 @@ def _figures(run: StoredRun, anomaly: Anomaly, bands: tuple[Band, ...], number: 
     if drawn_votes:
         svg = votes.draw(cast, f"Votes of finding {number}")
         figures.append(Figure(f"votes-{number}", "Votes", svg, legend=_VOTE_LEGEND))
-    records = [row for row in witness if row.get("table") == "log_entries"]
-    if records:
-        figures.append(_strips(run, records, number))
+    records = [row for row in witness if row.get("table") == "log_entries" and row.get("offset") is not None]
+    around = strips_figure(run, records, anomaly.offset, number)
+    if around is not None and records:
+        figures.append(around)
     rest = [row for row in witness if row.get("table") != "log_entries" and not (drawn_votes and votes.is_vote(row))]
     if rest:
         svg = warped.draw(rest, bands, f"Witness of finding {number} in warped time")
         legend = _OUTCOME_LEGEND if any(row.get("table") == "operations" for row in rest) else (_OUTCOME_LEGEND[3],)
         caption = "Equal room for each event, real times below: the columns are no scale."
         figures.append(Figure(f"witness-{number}", "What happened, in order", svg, caption, legend))
+    if around is not None and not records:
+        figures.append(around)
     return tuple(figures)
 
 
@@ -151,66 +146,6 @@ def _window(anomaly: Anomaly) -> tuple[float, float] | None:
         return None
     margin_ns = max(0.25e9, 0.25 * (max(moments) - min(moments)))
     return (min(moments) - margin_ns) / 1e9, (max(moments) + margin_ns) / 1e9
-
-
-def _strips(run: StoredRun, records: Sequence[Row], number: int) -> Figure:
-    offsets = log_strips.window(records)
-    partition = next((row["partition"] for row in records if row.get("partition")), None)
-    strips = _nearby(run, records, offsets, partition)
-    shown = strips[:STRIPS_MAX]
-    caption = f"Offsets around the witness{f' in {partition}' if partition else ''}, one strip a disk."
-    if len(strips) > len(shown):
-        caption += f" {len(strips) - len(shown)} more disks are not drawn."
-    svg = log_strips.draw(shown, offsets, records, f"Logs at the witness of finding {number}")
-    return Figure(f"logs-{number}", "The logs, side by side", svg, caption, _STRIP_LEGEND)
-
-
-def _nearby(run: StoredRun, records: Sequence[Row], offsets: Sequence[int], partition: Any) -> list[log_strips.Strip]:
-    """The copies of disks that the witness names first, then the last copy of every other disk."""
-    entries = run.tables["log_entries"]
-    if partition is not None:
-        entries = matching(entries, {"partition": partition})
-    stored = entries.filter(pc.is_in(entries["offset"], pa.array(offsets, pa.int64()))).to_pylist()
-    named: dict[Copy, dict[int, Row]] = {}
-    for row in records:
-        named.setdefault((row.get("node"), row.get("collection")), {})[int(row["offset"])] = row
-    disks = {(row["node"], row["directory_id"]) for row in stored if (row["node"], row["collection"]) in named}
-    last: dict[tuple[Any, Any], int] = {}
-    for row in stored:
-        disk = (row["node"], row["directory_id"])
-        last[disk] = max(row["collection"], last.get(disk, 0))
-    copies = {copy: dict(rows) for copy, rows in named.items()}
-    for row in stored:
-        copy, disk = (row["node"], row["collection"]), (row["node"], row["directory_id"])
-        if copy in named or (disk not in disks and row["collection"] == last[disk]):
-            copies.setdefault(copy, {}).setdefault(row["offset"], row)
-    ordered = sorted(copies, key=lambda copy: (copy not in named, str(copy[0]), copy[1] or 0))
-    return [_strip(run, entries, copy, copies[copy]) for copy in ordered]
-
-
-def _strip(run: StoredRun, entries: pa.Table, copy: Copy, records: Mapping[int, Row]) -> log_strips.Strip:
-    node, collection = copy
-    directory = next((row["directory_id"] for row in records.values() if row.get("directory_id")), "")
-    told = "" if collection is None else f"copy {collection}"
-    detail = " · ".join(part for part in (str(directory)[:8], told) if part)
-    mark = _stored_high_watermark(entries, copy)
-    if mark is None:
-        mark = _sampled_high_watermark(run.tables["quorum_samples"], node)
-    return log_strips.Strip(str(node or "?"), detail, collection, records, mark)
-
-
-def _stored_high_watermark(entries: pa.Table, copy: Copy) -> int | None:
-    """One above the last record that the node itself called committed on this disk."""
-    wanted = {name: content for name, content in zip(("node", "collection"), copy, strict=True) if content is not None}
-    own = matching(entries.filter(pc.fill_null(entries["below_high_watermark"], False)), wanted)
-    last = pc.max(own["offset"]).as_py() if len(own) else None
-    return None if last is None else int(last) + 1
-
-
-def _sampled_high_watermark(samples: pa.Table, node: Any) -> int | None:
-    own = samples.filter(pc.equal(samples["node"], str(node)))
-    greatest = pc.max(own["high_watermark"]).as_py() if len(own) else None
-    return int(greatest) if greatest is not None else None
 
 
 def _grids(anomaly: Anomaly) -> tuple[Grid, ...]:

@@ -96,6 +96,23 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """All findings of one check."""
+
+    check: str
+    kind: str
+    violated: bool
+    """a promise was broken; else these are the reasons why something could not be judged"""
+    total: int
+    """found in all; the store holds the witnesses of some"""
+    drawn: tuple[Finding, ...]
+    told: tuple[Finding, ...]
+    """without a drawing"""
+    more: str
+    """what is not drawn, in numbers"""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckLine:
     """One check: what it says and how often it could have said otherwise."""
 
@@ -162,8 +179,8 @@ class Page:
     nodes: Grid
     repeat: str
     findings: tuple[Finding, ...]
-    not_drawn: tuple[str, ...]
-    """what was found and is told without a drawing, in numbers"""
+    groups: tuple[FindingGroup, ...]
+    """the same findings, by check"""
     timeline: tuple[Figure, ...]
     faults: tuple[FaultLine, ...]
     checks: tuple[CheckLine, ...]
@@ -171,3 +188,18 @@ class Page:
     sureness: tuple[str, ...]
     environment: tuple[Fact, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def broken(self) -> tuple[FindingGroup, ...]:
+        """Groups of findings: a promise was broken."""
+        return tuple(group for group in self.groups if group.violated)
+
+    @property
+    def doubts(self) -> tuple[FindingGroup, ...]:
+        """Groups of reasons why something could not be judged."""
+        return tuple(group for group in self.groups if not group.violated)
+
+    @property
+    def found(self) -> int:
+        """How many findings there are, stored or only counted."""
+        return sum(group.total for group in self.broken)

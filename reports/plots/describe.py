@@ -10,11 +10,11 @@ Row = Mapping[str, Any]
 _FIELDS = {
     "start": ("state", "epoch", "voted_for"),
     "state": ("previous_state", "epoch", "leader"),
-    "append": ("offset", "end_offset", "epoch", "checksum"),
+    "append": ("checksum", "epoch", "end_offset"),
     "truncate": ("log_end", "high_watermark"),
     "high_watermark": ("previous_high_watermark", "epoch", "entry_epoch"),
     "fetch": ("peer", "offset"),
-    "apply": ("high_watermark", "digest"),
+    "apply": ("digest", "high_watermark"),
     "acknowledge": ("high_watermark", "epoch"),
     "read": ("required_offset", "high_watermark"),
     "read_offset": ("high_watermark", "epoch"),
@@ -30,6 +30,7 @@ _SHORT = {
     "previous_state": "was",
     "required_offset": "needs",
     "directory_id": "disk",
+    "checksum": "sum",
     "voted_for": "voted",
 }
 
@@ -83,7 +84,9 @@ def _event_card(row: Row) -> tuple[str, str]:
         "acknowledge": f"acknowledges {row.get('offset', '?')}",
         "start": "starts",
     }.get(kind, kind.replace("_", " "))
-    return head, _told(row, _FIELDS.get(kind, ("epoch", "offset", "detail")))
+    if not head:
+        head = "high watermark" if row.get("high_watermark") is not None else "event"
+    return head, _told(row, _FIELDS.get(kind, ("high_watermark", "epoch", "offset", "detail")))
 
 
 def _sample_card(row: Row) -> tuple[str, str]:

@@ -70,7 +70,7 @@ def draw(strips: Sequence[Strip], offsets: Sequence[int], witness: Sequence[Row]
         parts.append(text(_LEFT - 12, top + 20, strip.label, class_="lane-name"))
         parts.append(text(_LEFT - 12, top + 33, strip.detail, class_="lane-detail"))
         if strip.high_watermark is not None:
-            parts.append(text(_LEFT - 12, top + 45, f"high watermark {strip.high_watermark}", class_="lane-detail"))
+            parts.append(text(_LEFT - 12, top + 45, f"high watermark ≥ {strip.high_watermark}", class_="lane-detail"))
         for offset, left in lefts.items():
             record = strip.records.get(offset)
             letter = "" if record is None or len(variants[offset]) < 2 else variants[offset][_content(record)]

@@ -33,6 +33,36 @@ def test_a_row_that_contradicts_the_store_stays_as_the_check_wrote_it() -> None:
     assert completed([odd, unkeyed, foreign], tables) == (odd, unkeyed, foreign)
 
 
+def test_a_report_of_a_high_watermark_is_found_by_what_it_tells() -> None:
+    stored = [
+        event("n1", 4, 7 * S, "high_watermark", epoch=3, high_watermark=9, previous_high_watermark=8),
+        event("n1", 5, 7 * S, "apply", epoch=3, high_watermark=9),
+    ]
+    tables = {"node_events": pa.Table.from_pylist(stored, schema=NODE_EVENTS)}
+    (row,) = completed(
+        [{"table": "node_events", "node": "n1", "ts_ns": 7 * S, "epoch": 3, "high_watermark": 9}], tables
+    )
+    assert (row["kind"], row["previous_high_watermark"]) == ("high_watermark", 8)
+
+
+def test_a_finding_about_an_offset_shows_the_logs_there(tmp_path: Path) -> None:
+    lost = {
+        "table": "operations",
+        "op_id": 1,
+        "process": 1,
+        "f": "write",
+        "status": "ok",
+        "invoked_ns": S,
+        "completed_ns": 2 * S,
+    }
+    found = {"acknowledged-lost": [anomaly("acknowledged-lost", "operation 1", "It is lost.", [lost], offset=20)]}
+    run = stored_runs.store(tmp_path / "run", run_verdict=stored_runs.verdict(Verdict.INVALID, "Invalid.", found))
+    (finding,) = findings(read_run(run), (), [])
+    assert [figure.title for figure in finding.figures] == ["What happened, in order", "The logs, side by side"]
+    assert ">20<" in finding.figures[1].svg
+    assert "named" not in finding.figures[1].svg
+
+
 def test_a_witness_without_directory_ids_stands_in_the_strip_of_its_disk(tmp_path: Path) -> None:
     bare = [{"table": "log_entries", "node": node, "collection": 0, "offset": 26} for node in ("n1", "n2")]
     found = {"log-matching": [anomaly("log-matching", "offset 26", "They differ.", bare, offset=26)]}
@@ -45,7 +75,7 @@ def test_a_witness_without_directory_ids_stands_in_the_strip_of_its_disk(tmp_pat
     svg = finding.figures[0].svg
     assert re.findall(r'class="lane-name">([^<]*)<', svg) == ["n1", "n2", "n3"]
     assert len(re.findall(r'class="cell differs-[AB] named"', svg)) == 2
-    assert svg.count("high watermark 38<") == 3
+    assert svg.count("high watermark ≥ 38<") == 3
 
 
 def test_safety_stands_before_liveness_and_numbers_run_through(tmp_path: Path) -> None:

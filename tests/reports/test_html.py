@@ -6,6 +6,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
@@ -179,7 +180,20 @@ def test_findings_beyond_the_drawn_ones_are_told_and_counted(tmp_path: Path) -> 
     said = stored_runs.verdict(Verdict.INVALID, "Invalid.", {"log-matching": many})
     page = read(render_run(stored_runs.store(tmp_path / "run", run_verdict=said)))
     assert [f"anomaly-{i}" for i in range(1, 21)] == [name for name in page.ids if name.startswith("anomaly-")]
-    assert "8 of 20 findings are drawn" in page.text
+    assert "17 more of log-matching, told in one sentence each" in page.text
+
+
+def test_a_reason_for_unknown_is_no_finding(tmp_path: Path) -> None:
+    doubt = anomaly("faults-happened", "fault 2", "Fault 2 was planned and no probe saw it.", (), Kind.FRAMEWORK)
+    checks = tuple(
+        replace(check, verdict=Verdict.UNKNOWN, anomalies=(doubt,)) if check.check == "faults-happened" else check
+        for check in stored_runs.CHECKS
+    )
+    said = stored_runs.verdict(Verdict.UNKNOWN, "Nobody can tell.", checks=checks)
+    page = read(render_run(stored_runs.store(tmp_path / "run", run_verdict=said)))
+    assert "findings" not in page.ids
+    assert "Why something could not be judged" in page.text
+    assert "Fault 2 was planned and no probe saw it." in page.text
 
 
 def test_contradicting_cells_are_marked(tmp_path: Path) -> None:
