@@ -194,25 +194,24 @@ def measure(name: str, count: int, session: Any, scratch: Path, repetitions: int
     return Cost(name, count, kernel_s, process_s, spark_s)
 
 
-def report(costs: Sequence[Cost]) -> str:
-    """The table: seconds, and per operation relative to the smallest history of the kind."""
-    seconds = f"{'history':<9}{'operations':>11}{'kernel s':>10}{'process s':>11}{'spark s':>9}"
-    growth = f"time an operation, smallest = 1: {'kernel':>7}{'process':>9}{'spark':>7}"
-    lines = [f"{seconds}   {growth}   spark / process"]
-    smallest = {cost.name: cost for cost in reversed(costs)}
-    for cost in costs:
-        first = smallest[cost.name]
-        scale = first.operations / cost.operations
-        spark, spark_growth, ratio = "–", "–", "–"
-        if cost.spark_s is not None and first.spark_s is not None:
-            spark = f"{cost.spark_s:.2f}"
-            spark_growth = f"{cost.spark_s / first.spark_s * scale:.2f}"
-            ratio = f"{cost.spark_s / cost.process_s:.1f}"
-        lines.append(
-            f"{cost.name:<9}{cost.operations:>11,}{cost.kernel_s:>10.3f}{cost.process_s:>11.3f}{spark:>9}   {'':33}"
-            f"{cost.kernel_s / first.kernel_s * scale:>6.2f}{cost.process_s / first.process_s * scale:>9.2f}{spark_growth:>7}   {ratio:>15}"
-        )
-    return "\n".join(lines)
+HEADER = (
+    f"{'history':<9}{'operations':>11}{'kernel s':>10}{'process s':>11}{'spark s':>9}   time an operation, smallest = 1:"
+    f"{'kernel':>8}{'process':>9}{'spark':>7}   {'spark / process':>15}"
+)
+
+
+def line(cost: Cost, first: Cost) -> str:
+    """Seconds, and time an operation relative to the smallest history of the kind."""
+    scale = first.operations / cost.operations
+    spark, growth, ratio = "–", "–", "–"
+    if cost.spark_s is not None and first.spark_s is not None:
+        spark = f"{cost.spark_s:.2f}"
+        growth = f"{cost.spark_s / first.spark_s * scale:.2f}"
+        ratio = f"{cost.spark_s / cost.process_s:.1f}"
+    return (
+        f"{cost.name:<9}{cost.operations:>11,}{cost.kernel_s:>10.3f}{cost.process_s:>11.3f}{spark:>9}   {'':32}"
+        f"{cost.kernel_s / first.kernel_s * scale:>8.2f}{cost.process_s / first.process_s * scale:>9.2f}{growth:>7}   {ratio:>15}"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -241,8 +240,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warm_up(session)
         for name in ("log", "register"):
             measure(name, 1_000, session, scratch / "warm", 1)
-        costs = [measure(name, count, session, scratch, chosen.repetitions) for name, count in sizes]
-        print(report(costs))
+        print(HEADER, flush=True)
+        smallest: dict[str, Cost] = {}
+        for name, count in sizes:
+            cost = measure(name, count, session, scratch, chosen.repetitions)
+            print(line(cost, smallest.setdefault(name, cost)), flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -9,7 +9,7 @@ Kept small, without losing an order:
 
 * a definite read that is legal now takes effect now, for it changes nothing;
 * an unknown read is dropped, and so is an unknown write or swap whose value no operation that counts reads or expects;
-* identical unknown operations are used earliest first;
+* of identical pending operations the one that returns first is used first, unknown ones last;
 * an unknown operation is only placed where the next one depends on it; otherwise leaving it out is as good;
 * a configuration is dropped if another has the same number and the same definite operations done, with fewer unknown ones used.
 
@@ -41,7 +41,7 @@ _LEGAL, _STUCK, _OVERFLOW = 0, 1, 2
 class Budget(NamedTuple):
     """How much the search may hold at once."""
 
-    width: int = 4096
+    width: int = 128
     """configurations of the forward search"""
     memo: int = 1 << 21
     """failures remembered by the depth-first search"""
@@ -72,8 +72,8 @@ class _Events(NamedTuple):
     is_return: Bools
     slot: Ints
     unknown: Bools
-    twin: Ints
-    """per row: the identical unknown operation to be used before it"""
+    due: Ints
+    """per row: its rank by return; unknown ones last, in order of call"""
     slots: int
 
 
@@ -93,7 +93,7 @@ def search_all(steps: Steps, invoked: Ints, completed: Ints, initial: int, budge
     """Look for a legal order of one object's operations, failed ones left out; unknown ones complete at NEVER."""
     rows = np.flatnonzero(_counts(steps, completed == NEVER))
     steps = Steps(steps.kind[rows], steps.asserts[rows], steps.writes[rows])
-    events = _events(steps, invoked[rows], completed[rows])
+    events = _events(invoked[rows], completed[rows])
     if events.slots > SLOTS_MAX:
         return Outcome(Broken.OVERFLOW, int(rows[events.row[int(np.argmax(events.slot[events.row] >= SLOTS_MAX))]]))
     status, event, masks, numbers = _forward(events, steps, initial, budget.width)
@@ -118,7 +118,7 @@ def _counts(steps: Steps, unknown: Bools) -> Bools:
         counts |= more
 
 
-def _events(steps: Steps, invoked: Ints, completed: Ints) -> _Events:
+def _events(invoked: Ints, completed: Ints) -> _Events:
     unknown = completed == NEVER
     returning = np.flatnonzero(~unknown)
     row = np.concatenate((np.arange(len(invoked), dtype=np.int64), returning))
@@ -127,7 +127,7 @@ def _events(steps: Steps, invoked: Ints, completed: Ints) -> _Events:
     order = np.lexsort((is_return, time))
     row, is_return = row[order], is_return[order]
     slot, slots = _slots(row, is_return, unknown)
-    return _Events(row, is_return, slot, unknown, _twins(steps, unknown, invoked), int(slots))
+    return _Events(row, is_return, slot, unknown, _due(invoked, completed), int(slots))
 
 
 @njit(cache=True)
@@ -149,15 +149,10 @@ def _slots(row: Ints, is_return: Bools, unknown: Bools) -> tuple[Ints, int]:
     return slot, slots
 
 
-def _twins(steps: Steps, unknown: Bools, invoked: Ints) -> Ints:
-    twin = np.full(len(unknown), ABSENT, dtype=np.int64)
-    rows = np.flatnonzero(unknown)
-    order = rows[np.lexsort((invoked[rows], steps.writes[rows], steps.asserts[rows], steps.kind[rows]))]
-    alike = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
-    for column in steps:
-        alike &= column[order[1:]] == column[order[:-1]]
-    twin[order[1:][alike]] = order[:-1][alike]
-    return twin
+def _due(invoked: Ints, completed: Ints) -> Ints:
+    due = np.empty(len(invoked), dtype=np.int64)
+    due[np.lexsort((invoked, completed))] = np.arange(len(invoked), dtype=np.int64)
+    return due
 
 
 @njit(cache=True)
@@ -172,14 +167,29 @@ def _step(steps: Steps, row: int, number: int) -> tuple[bool, int]:
 
 
 @njit(cache=True)
-def _place(events: _Events, steps: Steps, row: int, mask: int, number: int) -> tuple[bool, int, int]:
+def _has_twin_due_before(events: _Events, steps: Steps, pending: Ints, row: int, mask: int) -> bool:
+    """Whether an identical pending operation must return before this one and has not taken effect."""
+    for other in pending:
+        if (
+            other != ABSENT
+            and events.due[other] < events.due[row]
+            and steps.writes[other] == steps.writes[row]
+            and steps.asserts[other] == steps.asserts[row]
+            and steps.kind[other] == steps.kind[row]
+            and not mask >> events.slot[other] & 1
+        ):
+            return True
+    return False
+
+
+@njit(cache=True)
+def _place(events: _Events, steps: Steps, pending: Ints, row: int, mask: int, number: int) -> tuple[bool, int, int]:  # noqa: PLR0917 - compiled
     """Let a pending operation take effect: whether that is worth a configuration, its mask and its number."""
     if mask >> events.slot[row] & 1:
         return False, mask, number
     if mask & _UNUSED_BIT and steps.kind[row] == WRITES:
         return False, mask, number
-    twin = events.twin[row]
-    if twin != ABSENT and not mask >> events.slot[twin] & 1:
+    if steps.kind[row] != READS and _has_twin_due_before(events, steps, pending, row, mask):
         return False, mask, number
     legal, after = _step(steps, row, number)
     if not legal:
@@ -288,7 +298,7 @@ def _grow(events: _Events, steps: Steps, pending: Ints, bit: int, pool: _Pool) -
             for row in pending:
                 if row == ABSENT:
                     continue
-                legal, mask, number = _place(events, steps, row, pool.masks[cursor], pool.numbers[cursor])
+                legal, mask, number = _place(events, steps, pending, row, pool.masks[cursor], pool.numbers[cursor])
                 if legal:
                     _put(pool, _place_reads(events, steps, pending, mask, number), number)
         cursor += 1
@@ -443,7 +453,7 @@ def _depth_first(
             other = target if index == len(here) else here[index]
             if other == target and index < len(here):
                 continue
-            legal, after_mask, after = _place(events, steps, other, mask, number)
+            legal, after_mask, after = _place(events, steps, here, other, mask, number)
             if legal:
                 stack[depth] = (event, _place_reads(events, steps, here, after_mask, after), after)
                 depth += 1
