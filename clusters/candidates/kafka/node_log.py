@@ -23,6 +23,7 @@ from clusters.candidates.kafka.log_lines import (
     Fatal,
     HighWatermark,
     Line,
+    State,
     Transition,
     Truncated,
     Unknown,
@@ -157,24 +158,16 @@ def _rows(process: _Process, event: Event) -> Iterator[Row]:
 
 def _transition(process: _Process, event: Transition) -> Iterator[Row]:
     after = event.after
-    leader = process.node if after.name == "leader" else None if after.leader_id is None else node_name(after.leader_id)
     process.epoch, process.state = after.epoch, after.name
-    if event.before is None:
-        yield {
-            "kind": "start",
-            "epoch": after.epoch,
-            "state": after.name,
-            "leader": leader,
-            "voted_for": None if after.voted_id is None else node_name(after.voted_id),
-        }
-    yield {
-        "kind": "state",
+    known = {
         "state": after.name,
-        "previous_state": None if event.before is None else event.before.name,
         "epoch": after.epoch,
-        "leader": leader,
-        "voted_for": None if after.voted_id is None else node_name(after.voted_id),
+        "leader": _leader(process.node, after),
+        "voted_for": _voted_for(process.node, after),
     }
+    if event.before is None:
+        yield {"kind": "start", **known}
+    yield {"kind": "state", **known, "previous_state": None if event.before is None else event.before.name}
     if after.name == "candidate":
         yield {
             "kind": "vote",
@@ -184,3 +177,16 @@ def _transition(process: _Process, event: Transition) -> Iterator[Row]:
             "epoch": after.epoch,
             "pre_vote": False,
         }
+
+
+def _leader(node: str, state: State) -> str | None:
+    """The leader of the epoch as the node knows it; one that resigned knows that it was itself (Kafka's ``ResignedState``)."""
+    if state.name in ("leader", "resigned"):
+        return node
+    return None if state.leader_id is None else node_name(state.leader_id)
+
+
+def _voted_for(node: str, state: State) -> str | None:
+    if state.name == "candidate":
+        return node
+    return None if state.voted_id is None else node_name(state.voted_id)

@@ -47,6 +47,24 @@ def test_a_leader_names_itself_and_a_follower_its_leader(run):
     assert leaders["follower"] == "n2"
 
 
+def test_a_leader_that_comes_back_knows_that_it_led(run):
+    path = run / "nodes" / "n1" / "output" / "1.log"
+    resigned = next(text for text in path.read_text().splitlines() if "Completed transition to ResignedState" in text)
+    path.write_text(resigned.partition(" from Leader(")[0] + " from null (org.apache.kafka.raft.QuorumState)\n")
+    start, state = rows(run)
+    assert (start["kind"], start["state"], start["leader"], start["voted_for"]) == ("start", "resigned", "n1", None)
+    assert state["leader"] == "n1"
+
+
+def test_a_candidate_that_comes_back_still_votes_for_itself(run):
+    path = run / "nodes" / "n1" / "output" / "1.log"
+    candidate = next(text for text in path.read_text().splitlines() if "Completed transition to CandidateState" in text)
+    path.write_text(candidate.partition(" from Prospective")[0] + " from null (org.apache.kafka.raft.QuorumState)\n")
+    start, _, vote = rows(run)
+    assert (start["kind"], start["state"], start["leader"], start["voted_for"]) == ("start", "candidate", None, "n1")
+    assert (vote["kind"], vote["peer"]) == ("vote", "n1")
+
+
 def test_times_count_from_the_start_of_the_run_and_events_from_their_order(run):
     found = rows(run)
     assert found[0]["ts_ns"] == 20_347 * 1_000_000
