@@ -96,6 +96,23 @@ class Asked:
         )
 
 
+@dataclass(slots=True)
+class Processes:
+    """Which process a client of a node is: the one that asked last, until it does not know what became of its operation."""
+
+    last: dict[str, Asked] = field(default_factory=dict)
+    """node → its latest operation"""
+    _next: int = 0
+
+    def idle(self, node: str) -> int:
+        """The process that may ask next."""
+        last = self.last.get(node)
+        if last is not None and last.status in (Status.OK, Status.FAIL):
+            return last.process
+        self._next += 1
+        return self._next - 1
+
+
 def request(invocation: Invocation, timeout_ms: int, wall_ms: int) -> bytes:
     """The frame that asks for an invocation."""
     return encode_request(_request(invocation, timeout_ms, wall_ms), 1, "script")

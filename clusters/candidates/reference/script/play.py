@@ -7,23 +7,24 @@ partition, as in a real run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
 from clusters.candidates.reference.core.defects import decisions
 from clusters.candidates.reference.core.replica import Replica
 from clusters.candidates.reference.core.roles import State
-from clusters.candidates.reference.script.asked import Asked, request
+from clusters.candidates.reference.script.asked import Asked, Processes, request
 from clusters.candidates.reference.script.clock import WALL_MS
 from clusters.candidates.reference.script.engine import Engine, Machine
+from clusters.candidates.reference.script.faults import FaultLog, isolated
 from clusters.candidates.reference.script.network import CLUSTER_ID, Hold, Message
 from clusters.candidates.reference.script.samples import REQUEST, Sample
 from clusters.candidates.reference.server.configuration import NodeAddress, ServerConfig
 from clusters.evidence.identity import node_name, uuid_to_text
 from workloads.history.manifest import Timers
-from workloads.history.operation import Completion, Consistency, FaultRow, Invocation, Phase, Status
+from workloads.history.operation import Completion, Consistency, Invocation, Phase, Status
 
 TIMERS = Timers(election_timeout_ms=300, fetch_timeout_ms=500, check_quorum_ms=750, request_timeout_ms=400)
 STEP_LIMIT = 5_000_000
@@ -56,10 +57,9 @@ class Play:
         self._chance = Random(f"{seed}/directory-ids")
         self.engine = Engine(seed, decisions(names), stage.latency_ms)
         self.asked: list[Asked] = []
-        self.faults: list[FaultRow] = []
+        self.faults = FaultLog(self.engine.time.now_ns, self._leader_and_epoch)
         self.phase = Phase.LOAD
-        self._processes: dict[str, int] = {}
-        self._next_process = 0
+        self._processes = Processes()
         for config in _configurations(stage, seed, names, self._fresh_directory_id):
             role = "voter" if config.node_id <= stage.voters else "observer"
             machine = Machine(role, config, config.nodes[config.node_id - 1].directory_id)
@@ -83,12 +83,13 @@ class Play:
 
     def leader(self) -> str | None:
         """The node that leads the highest epoch, if one does."""
-        leading = [
-            (self.node(name).epoch, name)
-            for name, machine in self.engine.machines.items()
-            if machine.process is not None and self.node(name).state is State.LEADER
-        ]
-        return max(leading)[1] if leading else None
+        leading = self._leader_and_epoch()
+        return None if leading is None else leading[0]
+
+    def _leader_and_epoch(self) -> tuple[str, int] | None:
+        running = [name for name, machine in self.engine.machines.items() if machine.process is not None]
+        leading = [(self.node(name).epoch, name) for name in running if self.node(name).state is State.LEADER]
+        return (max(leading)[1], max(leading)[0]) if leading else None
 
     def run_ms(self, duration_ms: int) -> None:
         """Let everybody act for so long."""
@@ -138,9 +139,10 @@ class Play:
     def invoke(self, node: str, invocation: Invocation, timeout_ms: int = 2000) -> Asked:
         """A client pinned to a node asks it once, whatever it answers."""
         time = self.engine.time
-        process = self._idle_process(node)
+        process = self._processes.idle(node)
         asked = Asked(len(self.asked), process, node, invocation, time.now_ns(), self.phase, time.now_ns)
         self.asked.append(asked)
+        self._processes.last[node] = asked
         if self.engine.machines[node].process is None:
             asked.completion, asked.completed_ns = REFUSED, time.now_ns()
             return asked
@@ -151,10 +153,12 @@ class Play:
 
     def cut(self, *pairs: str) -> None:
         """Cut ordered pairs, given as ``n1>n2``; everything else is open from now on."""
-        self._end_faults("partition", replaced=True)
-        self.engine.network.cut = {self._pair(pair) for pair in pairs}
+        self.faults.end("partition", replaced=True)
+        self.engine.network.cut = {_pair(pair, self.nodes) for pair in pairs}
         self.engine.network.pump()
-        self._begin_fault("partition", (), links=tuple(sorted(pairs)), isolated=self._isolated())
+        voters = [name for name, machine in self.engine.machines.items() if machine.role == "voter"]
+        without_majority = isolated(voters, self.engine.network.cut)
+        self.faults.begin("partition", links=tuple(sorted(pairs)), isolated=without_majority)
 
     def split(self, *sides: Sequence[str]) -> None:
         """Cut every pair whose nodes are on different sides; a node that is named on no side is alone."""
@@ -166,7 +170,7 @@ class Play:
         """Open every link."""
         self.engine.network.cut = set()
         self.engine.network.pump()
-        self._end_faults("partition")
+        self.faults.end("partition")
 
     def hold(self, kind: str, src: str, dst: str, when: Callable[[Message], bool] | None = None) -> Hold:
         """Keep back messages of one kind (``Vote``, ``VoteResponse``, ``Fetch``, …) on one ordered pair."""
@@ -197,7 +201,7 @@ class Play:
         if machine.process is not None:
             self.kill(name)
         for kind in ("kill", "crash", "wipe"):
-            self._end_faults(kind, name)
+            self.faults.end(kind, name)
         self.engine.start(machine)
 
     def wipe(self, name: str) -> None:
@@ -205,7 +209,7 @@ class Play:
         machine = self.engine.machines[name]
         if machine.process is not None:
             self._stop(name, "stop")
-        self._begin_fault("wipe", (name,))
+        self.faults.begin("wipe", (name,))
         self.engine.lifecycle(machine, "wipe")
         planned = machine.config.nodes[machine.config.node_id - 1].directory_id
         self.engine.format(machine, self.engine.decisions.directory_id(planned, self._fresh_directory_id()))
@@ -214,30 +218,21 @@ class Play:
         """Stop the process without ending it; what arrives waits."""
         machine = self.engine.machines[name]
         if machine.process is not None and not machine.process.is_paused:
-            self._begin_fault("pause", (name,))
+            self.faults.begin("pause", (name,))
             self.engine.pause(machine)
 
     def resume(self, name: str) -> None:
         """Let a paused process run on."""
-        self._end_faults("pause", name)
+        self.faults.end("pause", name)
         self.engine.resume(self.engine.machines[name])
 
     def _stop(self, name: str, kind: str) -> None:
         machine = self.engine.machines[name]
         if kind != "stop":
-            self._begin_fault(kind, (name,))
+            self.faults.begin(kind, (name,))
         self.engine.end(machine)
         self.engine.lifecycle(machine, kind, "power cut" if kind == "crash" else None)
         self.engine.collect(machine, kind)
-
-    def _idle_process(self, node: str) -> int:
-        running = self._processes.get(node)
-        last = next((each.status for each in reversed(self.asked) if each.process == running), None)
-        if running is not None and last in (Status.OK, Status.FAIL):
-            return running
-        self._processes[node] = self._next_process
-        self._next_process += 1
-        return self._processes[node]
 
     def _sample(self) -> None:
         time, recorder = self.engine.time, self.engine.recorder
@@ -250,32 +245,12 @@ class Play:
     def _fresh_directory_id(self) -> str:
         return uuid_to_text(UUID(int=self._chance.getrandbits(128), version=4))
 
-    def _pair(self, text: str) -> tuple[str, str]:
-        src, _, dst = text.partition(">")
-        if src not in self.engine.machines or dst not in self.engine.machines or src == dst:
-            raise ScriptError(f"{text!r} is no ordered pair of nodes (n1>n2)")
-        return (src, dst)
 
-    def _isolated(self) -> tuple[str, ...]:
-        """Voters that have no majority of voters around them which they reach and are reached by."""
-        cut = self.engine.network.cut
-        voters = [name for name, machine in self.engine.machines.items() if machine.role == "voter"]
-        near = {a: [b for b in voters if a == b or not {(a, b), (b, a)} & cut] for a in voters}
-        return tuple(name for name in voters if len(near[name]) <= len(voters) // 2)
-
-    def _begin_fault(
-        self, fault: str, targets: tuple[str, ...], links: tuple[str, ...] = (), isolated: tuple[str, ...] = ()
-    ) -> None:
-        leader = self.leader()
-        ns = self.engine.time.now_ns()
-        epoch = self.node(leader).epoch if leader is not None else None
-        row = FaultRow(len(self.faults), fault, targets, links, ns, ns, None, True, leader, epoch, isolated)
-        self.faults.append(row)
-
-    def _end_faults(self, fault: str, target: str | None = None, *, replaced: bool = False) -> None:
-        for index, row in enumerate(self.faults):
-            if row.fault == fault and row.ended_ns is None and (target is None or target in row.targets):
-                self.faults[index] = replace(row, ended_ns=self.engine.time.now_ns(), replaced=replaced)
+def _pair(text: str, nodes: Collection[str]) -> tuple[str, str]:
+    src, _, dst = text.partition(">")
+    if src not in nodes or dst not in nodes or src == dst:
+        raise ScriptError(f"{text!r} is no ordered pair of nodes (n1>n2)")
+    return (src, dst)
 
 
 REFUSED = Completion(Status.FAIL, error="CONNECTION_REFUSED")

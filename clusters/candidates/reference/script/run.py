@@ -56,7 +56,7 @@ def _recorded(play: Play, manifest: Manifest, run: Path) -> Recorded:
     recorder = play.engine.recorder
     recorder.write_run(run, manifest)
     operations = tuple(asked.row() for asked in play.asked)
-    tables = recorder.tables(manifest.run_id, operations, play.faults)
+    tables = recorder.tables(manifest.run_id, operations, play.faults.rows)
     parts: dict[str, list[pa.Table]] = {}
     for table, rows in ReferenceCandidate(manifest.candidate.defects).evidence(manifest, run):
         parts.setdefault(table, []).append(rows)

@@ -138,8 +138,8 @@ def test_a_paused_node_answers_when_it_is_resumed() -> None:
     assert read.status is None
     play.resume(follower)
     assert play.run_until_done(read).status is Status.OK
-    assert [fault.fault for fault in play.faults] == ["pause"]
-    assert play.faults[0].ended_ns is not None
+    assert [fault.fault for fault in play.faults.rows] == ["pause"]
+    assert play.faults.rows[0].ended_ns is not None
 
 
 def test_a_script_that_waits_in_vain_says_for_what() -> None:
