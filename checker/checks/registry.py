@@ -5,6 +5,7 @@ from __future__ import annotations
 from checker.check import Check
 from checker.checks.acknowledged import ACKNOWLEDGED_BELOW_HIGH_WATERMARK, ACKNOWLEDGED_LOST
 from checker.checks.commitment import COMMITTED_DIVERGENCE, COMMITTED_TRUNCATION, LEADER_COMPLETENESS
+from checker.checks.committed_reads import COMMITTED_READS
 from checker.checks.disruption import NO_DISRUPTION
 from checker.checks.elections import LEADER_NOT_RESUMED, ONE_LEADER_PER_EPOCH
 from checker.checks.epochs import EPOCH_MONOTONE
@@ -16,7 +17,9 @@ from checker.checks.high_watermark import (
     HIGH_WATERMARK_SUPPORTED,
 )
 from checker.checks.identity import IDENTITY
+from checker.checks.linearizable import LINEARIZABLE
 from checker.checks.log_matching import LOG_EPOCHS_MONOTONE, LOG_MATCHING
+from checker.checks.log_positions import LOG_POSITIONS
 from checker.checks.recovery import RECOVERY
 from checker.checks.resignation import LEADER_RESIGNS
 from checker.checks.snapshots import SNAPSHOT_PREFIX
@@ -44,6 +47,9 @@ CHECKS: tuple[Check, ...] = (
     LEGAL_TRANSITIONS,
     IDENTITY,
     SNAPSHOT_PREFIX,
+    LINEARIZABLE,
+    COMMITTED_READS,
+    LOG_POSITIONS,
     LEADER_RESIGNS,
     NO_DISRUPTION,
     RECOVERY,

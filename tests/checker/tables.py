@@ -19,7 +19,6 @@ from checker.tables import SCHEMAS
 from workloads.history.manifest import CandidateEntry, Manifest, NodeEntry, PhaseEntry, Timers, encode_manifest
 
 SECOND = 1_000_000_000
-EVIDENCE = ("log_entries", "node_events", "quorum_samples", "quorum_states", "lifecycle")
 PROMISES = ("check-quorum", "pre-vote", "directory-identity", "linearizable-operations", "node-trace")
 Row = dict[str, Any]
 
@@ -44,7 +43,7 @@ def manifest(run_id: str = "story/1", voters: int = 3, **changes: Any) -> Manife
         tool_version="0",
         backend="local",
         candidate=CandidateEntry(
-            name="reference", version="1", quorum="dynamic", promises=PROMISES, evidence=EVIDENCE, generation="kip-996"
+            name="reference", version="1", quorum="dynamic", promises=PROMISES, evidence=(), generation="kip-996"
         ),
         nodes=tuple(
             NodeEntry(name=f"n{i}", node_id=i, role="voter", address="10.0.0.1", port=9000 + i, host="local")
