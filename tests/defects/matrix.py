@@ -33,7 +33,6 @@ class Scripted:
 
 
 REAL_RUNS: tuple[RealRun, ...] = (
-    RealRun("vote-not-persisted", "kill-leader", ("vote-durable",)),
     RealRun("log-not-compared", "partition-halves", ("vote-up-to-date",), options={"nodes": 5}),
     RealRun("half-is-a-majority", "partition-leader", ("high-watermark-supported",)),
     RealRun("epoch-not-persisted", "kill-leader", ("epoch-monotone",)),
@@ -45,18 +44,18 @@ REAL_RUNS: tuple[RealRun, ...] = (
     RealRun("acknowledged-on-append", "partition-leader", ("acknowledged-below-high-watermark",)),
     RealRun("fetch-position-not-validated", "partition-leader", ("log-matching",)),
     RealRun("observers-counted", "partition-leader-observers", ("high-watermark-supported",), options={"observers": 1}),
-    RealRun("unconfirmed-reads", "pause-leader", ("linearizable",)),
-    RealRun("follower-reads-before-apply", "pause-follower", ("linearizable",)),
     RealRun("applied-on-append", "partition-leader", ("applied-below-high-watermark",)),
 )
 
 SCRIPTED: tuple[Scripted, ...] = (
-    Scripted("vote-not-persisted", "vote-forgotten-at-restart", ("one-vote-per-epoch",)),
+    Scripted("vote-not-persisted", "vote-forgotten-at-restart", ("vote-durable", "one-vote-per-epoch")),
     Scripted("second-vote-granted", "second-vote-granted", ("one-vote-per-epoch",)),
     Scripted("log-not-compared", "shorter-log-elected", ("leader-completeness", "acknowledged-lost")),
     Scripted("wiped-node-keeps-identity", "wiped-voter-votes", ("leader-completeness",)),
     Scripted("acknowledged-before-fsync", "power-cut-after-acknowledgement", ("acknowledged-lost",)),
     Scripted("quorum-state-not-synced", "vote-lost-with-power", ("vote-durable",)),
     Scripted("old-epoch-committed-by-count", "figure-eight", ("committed-divergence",)),
+    Scripted("unconfirmed-reads", "deposed-leader-is-read", ("linearizable",)),
+    Scripted("follower-reads-before-apply", "late-follower-is-read", ("linearizable",)),
     Scripted("truncates-to-own-high-watermark", "lagging-high-watermark", ("committed-truncation",)),
 )

@@ -190,6 +190,27 @@ def lagging_high_watermark(play: Play) -> None:
     play.run_until(lambda: play.leader() in (lagging, *rest))
 
 
+def deposed_leader_is_read(play: Play) -> None:
+    """M-59: a leader that was cut off is read after another one has acknowledged a write, before it resigns."""
+    leader, others = _settled(play)
+    play.split([leader], others)
+    play.run_until(lambda: play.leader() in others)
+    later = next(name for name in others if play.node(name).state is State.LEADER)
+    play.run_until_done(play.write(later, KEY, 2))
+    play.run_until_done(play.read(leader, KEY))
+
+
+def late_follower_is_read(play: Play) -> None:
+    """M-60: a follower learns from ReadOffset what it has to wait for, while the records are still on their way."""
+    leader, (late, _) = _settled(play)
+    records = play.hold("FetchResponse", leader, late)
+    play.run_until_done(play.write(leader, KEY, 2))
+    asked = play.read(late, KEY)
+    play.run_ms(play.stage.timers.request_timeout_ms // 4)
+    play.release(records)
+    play.run_until_done(asked)
+
+
 def _offset(message: Message) -> int:
     return message.request.fetch_offset if isinstance(message.request, FetchRequest) else -1
 
@@ -237,6 +258,18 @@ SCRIPTS: tuple[ScriptEntry, ...] = (
         "A record of an older epoch reaches a majority and is overwritten by a leader that never had it.",
         figure_eight,
         Stage(fetch_max_records=1),
+    ),
+    ScriptEntry(
+        "deposed-leader-is-read",
+        ("unconfirmed-reads",),
+        "A leader that was cut off is read after its successor has acknowledged a write.",
+        deposed_leader_is_read,
+    ),
+    ScriptEntry(
+        "late-follower-is-read",
+        ("follower-reads-before-apply",),
+        "A follower is read while the newest records are still on their way to it.",
+        late_follower_is_read,
     ),
     ScriptEntry(
         "lagging-high-watermark",

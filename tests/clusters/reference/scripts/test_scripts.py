@@ -13,7 +13,7 @@ from clusters.candidates.reference.script.scripts import SCRIPTS, ScriptEntry, s
 from clusters.evidence.schema import TABLES
 from tests.clusters.reference.core import invariants
 from workloads.history.manifest import decode_manifest
-from workloads.history.operation import Invocation, Status
+from workloads.history.operation import Invocation, Operation, Status
 from workloads.history.schema import FAULTS, OPERATIONS
 from workloads.problem import Problem
 
@@ -32,7 +32,22 @@ def broken(entry: ScriptEntry, seed: int, defects: tuple[str, ...]) -> list[str]
         *invariants.one_vote(events),
         *invariants.epochs_monotone(events),
         *invariants.log_safety(events),
+        *stale_reads([asked.row() for asked in play.asked]),
     ]
+
+
+def stale_reads(operations: list[Operation]) -> list[str]:
+    """Reads that answer less than what a write had been acknowledged with before they were asked; values only grow here."""
+    found = []
+    for read in (each for each in operations if each.f == "read" and each.status is Status.OK):
+        written = [
+            write.input[0]
+            for write in operations
+            if write.f == "write" and write.status is Status.OK and (write.completed_ns or 0) < read.invoked_ns
+        ]
+        if written and read.output < (max(written),):
+            found.append(f"{read.client_node} answered {read.output} after {max(written)} was acknowledged")
+    return found
 
 
 @pytest.mark.parametrize("seed", SEEDS)

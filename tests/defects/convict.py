@@ -1,0 +1,105 @@
+"""Performs the matrix once: every real run, every script, their twins without a defect, and one check of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checker.verdict import Anomaly, RunVerdict, Verdict
+from clusters.candidates.reference.core.defects import DEFECTS
+from clusters.candidates.reference.script.run import run_script
+from clusters.candidates.reference.script.scripts import script
+from nemesis.life.plan import SHORT_TIMERS
+from tests.defects.matrix import REAL_RUNS, SCRIPTED, RealRun, Scripted
+from tests.runs import perform
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOAD_S = 8.0
+
+Row = RealRun | Scripted
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Verdicts of the matrix: by row for the defects, by (scenario or script) for the twins."""
+
+    convicted: dict[tuple[str, str], RunVerdict]
+    twins: dict[str, RunVerdict]
+
+
+def how(row: Row) -> str:
+    """The scenario or script of a row."""
+    return row.scenario if isinstance(row, RealRun) else row.script
+
+
+def perform_all(store: Path, session: SparkSession) -> Judged:
+    """Run everything once and judge it in one job."""
+    from checker.run import check_runs
+
+    folders: dict[tuple[str, str], Path] = {}
+    for row in (*REAL_RUNS, *SCRIPTED):
+        folders[(row.defect, how(row))] = _perform(store / row.defect, row, (row.defect,))
+    for row in _twins():
+        folders[("", how(row))] = _perform(store / "twins", row, ())
+    verdicts = dict(zip(folders, check_runs(session, list(folders.values())), strict=True))
+    return Judged(
+        {key: verdict for key, verdict in verdicts.items() if key[0]},
+        {key[1]: verdict for key, verdict in verdicts.items() if not key[0]},
+    )
+
+
+def _perform(store: Path, row: Row, defects: Sequence[str]) -> Path:
+    if isinstance(row, RealRun):
+        return perform(
+            store,
+            row.scenario,
+            row.seed,
+            duration_s=LOAD_S,
+            timers=SHORT_TIMERS,
+            defects=tuple(defects),
+            **row.options,
+        )
+    entry = script(row.script)
+    folder = store / f"script-{row.script}"
+    run_script(entry.name, entry.play, seed=row.seed, defects=defects, stage=entry.stage, run=folder)
+    return folder
+
+
+def _twins() -> list[Row]:
+    """One row of each scenario and script."""
+    return list({how(row): row for row in (*REAL_RUNS, *SCRIPTED)}.values())
+
+
+def convictions(verdict: RunVerdict) -> dict[str, Anomaly]:
+    """Check → its first anomaly, of the checks that say invalid."""
+    return {check.check: check.anomalies[0] for check in verdict.checks if check.verdict is Verdict.INVALID}
+
+
+def page(judged: Judged) -> str:
+    """The table as a Markdown page: defect, scenario or script, check that convicted it, witness."""
+    numbers = {known.name: known for known in DEFECTS}
+    order = {known.name: position for position, known in enumerate(DEFECTS)}
+    lines = [
+        "# Defects and what convicted them",
+        "",
+        "Generated from one pass of the matrix (`UPDATE_DEFECTS=1 bin/test tests/defects`). Each row is a run of the reference with one",
+        "defect switched on: real processes under at most 8 s of load, or the same server played by script in virtual time. The same",
+        "scenario or script without the defect is valid.",
+        "",
+        "| defect | what is wrong | shown by | convicted by | witness |",
+        "|---|---|---|---|---|",
+    ]
+    for row in sorted((*REAL_RUNS, *SCRIPTED), key=lambda row: (order[row.defect], isinstance(row, Scripted))):
+        found = convictions(judged.convicted[(row.defect, how(row))])
+        kind = "scenario" if isinstance(row, RealRun) else "script"
+        known = numbers[row.defect]
+        for check in row.checks:
+            witness = found[check].message.replace("|", "\\|") if check in found else "not convicted"
+            lines.append(
+                f"| {known.number} {known.name} | {known.sentence} | {kind} `{how(row)}` | {check} | {witness} |"
+            )
+    return "\n".join(lines) + "\n"
