@@ -42,7 +42,8 @@ def _find_divergence(tables: Tables) -> DataFrame:
         {_LATE_EPOCHS},
         split AS (
             SELECT run_id, offset, min(struct(epoch, checksum)) AS low, max(struct(epoch, checksum)) AS high,
-                   min_by(struct(c.*), struct(epoch, checksum)) AS one, max_by(struct(c.*), struct(epoch, checksum)) AS two
+                   min_by(struct(c.*), struct(epoch, checksum, node, collection)) AS one,
+                   max_by(struct(c.*), struct(epoch, checksum, node, collection)) AS two
             FROM contested AS c
             WHERE committed
             GROUP BY run_id, offset

@@ -49,7 +49,7 @@ def _find_matching(tables: Tables) -> DataFrame:
                    to_json(struct('records' AS rule, count(*) AS places)) AS facts,
                    min_by(witness, offset) AS witness
             FROM (
-                SELECT run_id, offset, epoch, array(min_by({_RECORD}, checksum), max_by({_RECORD}, checksum)) AS witness
+                SELECT run_id, offset, epoch, array(min_by({_RECORD}, struct(checksum, node)), max_by({_RECORD}, struct(checksum, node))) AS witness
                 FROM contested
                 GROUP BY run_id, offset, epoch
                 HAVING min(checksum) <> max(checksum)
@@ -69,7 +69,7 @@ def _find_matching(tables: Tables) -> DataFrame:
                    to_json(struct('batches' AS rule, count(*) AS places)), min_by(witness, offset)
             FROM (
                 SELECT run_id, offset, end_offset, epoch,
-                       array(min_by({_BATCH}, checksum), max_by({_BATCH}, checksum)) AS witness
+                       array(min_by({_BATCH}, struct(checksum, node)), max_by({_BATCH}, struct(checksum, node))) AS witness
                 FROM events
                 WHERE kind = 'append' AND checksum IS NOT NULL
                 GROUP BY run_id, offset, end_offset, epoch

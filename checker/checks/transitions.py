@@ -107,7 +107,8 @@ judged AS (
            coalesce(CASE l.rule WHEN '{HIGHER}' THEN s.change = 'higher'
                                 WHEN '{SAME}' THEN s.change = 'same'
                                 WHEN '{ANY}' THEN s.change IN ('same', 'higher')
-                                ELSE s.change = 'higher' OR (s.change = 'same' AND s.leader <=> s.leader_before) END,
+                                WHEN '{SAME_LEADER}' THEN s.change = 'higher'
+                                    OR (s.change = 'same' AND s.leader <=> s.leader_before) END,
                     false) AS is_legal
     FROM steps AS s
     LEFT JOIN legal AS l ON l.generation = s.generation AND l.before = s.before AND l.after = s.state

@@ -56,7 +56,9 @@ def it_leads_the_next_epoch_after_a_restart(s: Story) -> None:
 
 def votes_for_two(s: Story) -> None:
     s.event("n3", "vote", epoch=4, peer="n1", peer_directory_id=disk_of("n1"), granted=True, ts_ns=SECOND)
-    s.event("n3", "vote", epoch=4, peer="n2", peer_directory_id=disk_of("n2"), granted=True, incarnation=2, ts_ns=3 * SECOND)
+    s.event(
+        "n3", "vote", epoch=4, peer="n2", peer_directory_id=disk_of("n2"), granted=True, incarnation=2, ts_ns=3 * SECOND
+    )
 
 
 def a_candidate_votes_for_another(s: Story) -> None:
@@ -119,7 +121,9 @@ def votes_for_a_shorter_log(s: Story) -> None:
 
 
 def votes_for_an_older_epoch_in_a_pre_vote(s: Story) -> None:
-    s.event("n2", "vote", epoch=8, peer="n3", granted=True, pre_vote=True, offset=99, entry_epoch=5, log_end=91, log_epoch=6)
+    s.event(
+        "n2", "vote", epoch=8, peer="n3", granted=True, pre_vote=True, offset=99, entry_epoch=5, log_end=91, log_epoch=6
+    )
 
 
 def votes_for_equal_and_newer_logs(s: Story) -> None:
