@@ -26,7 +26,7 @@ _SAMPLE = witness("quorum_samples", "node", "asked_ns", "ts_ns", "epoch", "high_
 ISOLATIONS = """
 cut_off AS (
     SELECT f.run_id, f.fault_id, f.fault, f.links, f.isolated, f.started_ns, f.ended_ns, f.leader, f.leader_epoch, f.replaced, node,
-           r.voters, r.check_quorum_ms,
+           r.voters, r.check_quorum_ms, r.fetch_timeout_ms,
            lag(f.replaced AND size(f.links) > 0) OVER faults_of_node AS continues_before, lag(f.fault_id) OVER faults_of_node
                AS previous_fault
     FROM faults AS f
@@ -46,7 +46,7 @@ isolations AS (
     SELECT run_id, node, chain, min(started_ns) AS started_ns, max(ended_ns) AS ended_ns,
            min_by(struct(fault_id, fault, links, isolated), started_ns) AS first,
            min_by(leader, started_ns) AS leader, min_by(leader_epoch, started_ns) AS leader_epoch,
-           max(check_quorum_ms) * 2000000 AS bound_ns, max(voters) AS voters
+           max(check_quorum_ms) * 2000000 AS bound_ns, max(fetch_timeout_ms) * 1000000 AS fetch_ns, max(voters) AS voters
     FROM chained
     GROUP BY run_id, node, chain
 )"""

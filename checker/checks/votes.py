@@ -6,7 +6,8 @@ the node.
 
 *vote-durable* (S853-1). Copies of ``quorum-state`` taken after a process ended, and what the next incarnation recovered, against what
 the process had done: the epoch is not lower than the highest it had entered, and while the epoch's leader is not known the
-vote is there (Kafka drops the vote on disk once it is: that is no loss, a known leader forbids further votes). What a process
+vote is there (Kafka drops the vote on disk once it is: that is no loss, a known leader forbids further votes; a candidate that
+promises ``durable-votes`` keeps it all the same). What a process
 did last before a kill may not have been stored yet, and no other node can have seen it: such a row is not used.
 
 *vote-up-to-date* (S853-4, R650-12). A vote or pre-vote goes to a candidate whose last (epoch, end offset) is not behind the voter's.
@@ -41,7 +42,17 @@ _VOTE = witness(
     "granted",
 )
 _STATE = witness(
-    "node_events", "node", "directory_id", "incarnation", "seq", "ts_ns", "kind", "state", "epoch", "voted_for"
+    "node_events",
+    "node",
+    "directory_id",
+    "incarnation",
+    "seq",
+    "ts_ns",
+    "kind",
+    "state",
+    "epoch",
+    "voted_for",
+    "leader",
 )
 _STORED = witness(
     "quorum_states", "node", "directory_id", "incarnation", "collection", "ts_ns", "epoch", "voted_for", "leader"
@@ -133,16 +144,19 @@ recovered AS (
     FROM events WHERE kind = 'start' AND incarnation > 1
 ),
 compared AS (
-    SELECT r.run_id, r.node, r.identity, r.until, r.epoch, r.voted_for, r.leader, r.proof,
+    SELECT r.run_id, r.node, r.identity, r.until, r.epoch, r.voted_for, r.leader, r.proof, r.keeps_votes,
            max(d.epoch) AS entered, max_by(d.proof, d.epoch) AS entered_proof,
            max(CASE WHEN d.candidate IS NOT NULL THEN d.epoch END) AS vote_epoch,
            max_by(CASE WHEN d.candidate IS NOT NULL THEN struct(d.candidate, d.proof) END,
                   CASE WHEN d.candidate IS NOT NULL THEN d.epoch END) AS vote
-    FROM recovered AS r
+    FROM (
+        SELECT c.*, array_contains(m.promises, 'durable-votes') AS keeps_votes
+        FROM recovered AS c INNER JOIN runs AS m ON m.run_id = c.run_id
+    ) AS r
     INNER JOIN done AS d
         ON d.run_id = r.run_id AND d.identity = r.identity AND d.incarnation <= r.until
        AND (d.incarnation < r.until OR d.seq < d.last_seq OR d.ts_ns < r.ts_ns - {_SURE_NS})
-    GROUP BY r.run_id, r.node, r.identity, r.until, r.epoch, r.voted_for, r.leader, r.proof
+    GROUP BY r.run_id, r.node, r.identity, r.until, r.epoch, r.voted_for, r.leader, r.proof, r.keeps_votes
 )"""
 
 
@@ -156,7 +170,7 @@ def _find_durable(tables: Tables) -> DataFrame:
                    array(CASE WHEN epoch < entered THEN entered_proof ELSE vote.proof END, proof) AS witness
             FROM compared
             WHERE epoch < entered
-               OR (epoch = vote_epoch AND leader IS NULL AND NOT (voted_for <=> vote.candidate))""",
+               OR (epoch = vote_epoch AND (leader IS NULL OR keeps_votes) AND NOT (voted_for <=> vote.candidate))""",
         tally="""
             SELECT run_id, count(*) AS evidence_rows, count_if(epoch = vote_epoch) AS exercised, NULL AS unknown,
                    NULL AS metrics
@@ -168,13 +182,14 @@ def _say_durable(finding: Finding) -> str:
     done, kept = finding.witness
     where = "its stored quorum state" if kept["table"] == "quorum_states" else f"incarnation {kept.get('incarnation')}"
     if finding.facts["lost"] == "epoch":
+        says = "says nothing" if kept.get("epoch") is None else f"was in epoch {kept['epoch']}"
         return (
-            f"{node_of(done)} was in epoch {done['epoch']}{at(done.get('ts_ns'))}, and after it ended {where} was in epoch "
-            f"{kept.get('epoch', 'none')}."
+            f"{node_of(done)} was in epoch {done['epoch']}{at(done.get('ts_ns'))}, and after it ended {where} {says}."
         )
     voted = done.get("peer") or done["node"]
+    known = f"its leader {kept['leader']} became known" if kept.get("leader") else "no leader of that epoch was known"
     return (
-        f"{node_of(done)} voted for {voted} in epoch {done['epoch']}{at(done.get('ts_ns'))}, no leader of that epoch was known, "
+        f"{node_of(done)} voted for {voted} in epoch {done['epoch']}{at(done.get('ts_ns'))}, {known}, "
         f"and after it ended {where} says {kept.get('voted_for', 'no vote')} for epoch {kept.get('epoch')}."
     )
 

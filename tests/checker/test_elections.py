@@ -96,6 +96,11 @@ def the_leader_is_known_and_the_vote_dropped(s: Story) -> None:
     s.stored("n3", 4, leader="n1")
 
 
+def a_vote_that_is_promised_to_last_is_dropped(s: Story) -> None:
+    the_leader_is_known_and_the_vote_dropped(s)
+    s.promise("durable-votes")
+
+
 def the_vote_came_with_the_kill(s: Story) -> None:
     s.state("n3", "unattached", 4)
     s.event("n3", "vote", epoch=4, peer="n1", granted=True, ts_ns=24 * SECOND - 1_000_000)
@@ -251,6 +256,19 @@ CASES = (
         ),
     ),
     Case("Kafka drops the vote once the leader is known", the_leader_is_known_and_the_vote_dropped, VOTE_DURABLE),
+    Case(
+        "a vote that is promised to last is dropped",
+        a_vote_that_is_promised_to_last_is_dropped,
+        VOTE_DURABLE,
+        "n3 (incarnation 1) voted for n1 in epoch 4, its leader n1 became known, and after it ended its stored quorum state says no "
+        "vote for epoch 4.",
+        (
+            {"table": "node_events", "node": "n3", "directory_id": disk_of("n3"), "incarnation": 1, "seq": 1, "kind": "vote",
+             "epoch": 4, "peer": "n1", "granted": True},
+            {"table": "quorum_states", "node": "n3", "directory_id": disk_of("n3"), "incarnation": 1, "collection": 0,
+             "ts_ns": 24 * SECOND, "epoch": 4, "leader": "n1"},
+        ),
+    ),
     Case("the kill came before the vote could be stored", the_vote_came_with_the_kill, VOTE_DURABLE, idle=True),
     Case(
         "the epoch on the disk is lower",

@@ -13,7 +13,7 @@ from checker.checks.recovery import RECOVERY
 from checker.checks.resignation import LEADER_RESIGNS
 from checker.verdict import CheckResult, Kind
 from tests.checker.cases import Case, assert_case, judge_cases
-from tests.checker.tables import SECOND, Row, Story
+from tests.checker.tables import SECOND, Row, Story, disk_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,6 +158,19 @@ def it_had_led_a_moment_ago(s: Story) -> None:
     s.cut("n1", 0.1, 1.0, leader="n1", leader_epoch=5)
     cut_follower(s)
     s.sample("n3", 10.0, 8)
+
+
+def stands_while_cut_off(s: Story) -> None:
+    cut_follower(s)
+    s.state("n1", "prospective", 6, ts_ns=3 * SECOND)
+    s.state("n1", "candidate", 7, ts_ns=4 * SECOND)
+
+
+def stood_when_it_was_cut_off(s: Story) -> None:
+    cut_follower(s)
+    s.state("n1", "candidate", 6, ts_ns=2 * SECOND + SECOND // 2)
+    s.state("n1", "prospective", 6, ts_ns=4 * SECOND)
+    s.state("n1", "candidate", 7, ts_ns=9 * SECOND + 1)
 
 
 def recovers(s: Story) -> None:
@@ -309,6 +322,18 @@ CASES = (
     Case("the leader had changed before", the_leader_had_changed_before, NO_DISRUPTION, idle=True),
     Case("the leader was killed", another_node_was_killed, NO_DISRUPTION, idle=True),
     Case("it had led a moment ago", it_had_led_a_moment_ago, NO_DISRUPTION, idle=True),
+    Case(
+        "it stands while it is cut off",
+        stands_while_cut_off,
+        NO_DISRUPTION,
+        "n1 stood as candidate of epoch 7 at 4.000 s, 2.0 s after it was cut off: too few voters could reach it to grant it a pre-vote.",
+        (
+            isolated_at(fault="isolate-follower", leader="n2"),
+            {"table": "node_events", "node": "n1", "directory_id": disk_of("n1"), "incarnation": 1, "seq": 2, "ts_ns": 4 * SECOND,
+             "kind": "state", "state": "candidate", "epoch": 7},
+        ),
+    ),
+    Case("it stood at the moment of the cut, and stands after the heal", stood_when_it_was_cut_off, NO_DISRUPTION),
     Case("it recovers", recovers, RECOVERY),
     Case(
         "nobody leads",

@@ -472,12 +472,13 @@ def test_both_committed_is_a_divergence(spark: SparkSession, tmp_path_factory: p
     """Both nodes reported the offset as committed; the claims are part of the witness."""
     case = Case("both committed", both_committed, COMMITTED_DIVERGENCE)
     result = judge_cases(spark, tmp_path_factory.mktemp("one"), (case,))[case]
-    assert [anomaly.message for anomaly in result.anomalies] == [
+    (anomaly,) = result.anomalies
+    assert anomaly.message == (
         "Two committed records at one offset: offset 4 on n1's disk (copy 0) holds a record of epoch 1 with checksum 000003ec, "
         "offset 4 on n2's disk (copy 0) holds a record of epoch 2 with checksum 000007d4; n1 reported high watermark 5 in epoch 3 at "
         "1.500 s and n2 reported high watermark 6 in epoch 2 at 5.000 s."
-    ]
-    assert result.anomalies[0].witness == (
+    )
+    assert anomaly.witness == (
         record("n1", 4, 1),
         record("n2", 4, 2, kind="leader_change"),
         claim("n1", 3, 5, 1.5),
