@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 ANOMALIES_MAX = 20
 """of one check and run that are kept; all are counted"""
+
+_PLANNERS = 2
 
 _log = logging.getLogger(__name__)
 
@@ -63,10 +67,44 @@ def check_runs(
     Raises Problem for a folder that is no run, a damaged table, or the same run given twice. A failing check raises nothing: it
     answers *unknown* with the reason.
     """
-    started = time.monotonic()
     runs = read_runs(run_dirs)
     if not runs:
         raise Problem("no-runs", "There is no run to check.", "Name at least one run's folder.", usage=True)
+    _called.set()
+    with _turn:
+        verdicts = _check(session, runs, checks)
+    if write:
+        for run, verdict in zip(runs, verdicts, strict=True):
+            _write(run.directory / "verdict.json", encode_verdict(verdict))
+    return verdicts
+
+
+def rehearse(session: SparkSession) -> None:
+    """Plan all checks over no run, and run them, so that the first real check finds a warm machine.
+
+    Ends early, between two checks, as soon as somebody calls :func:`check_runs`.
+    """
+    with _turn:
+        _fit_to_size(session, 0)
+        tables = open_tables(session, ())
+        define_views(tables)
+        plans: list[tuple[str, DataFrame]] = []
+        for check in (*CHECKS, SUMMARY):
+            if _called.is_set():
+                return
+            plans.append((check.name, as_leaf(check.find(tables))))
+        _collect(plans, small=True)
+
+
+_turn = threading.Lock()
+"""views have names in the session, so one set of runs at a time"""
+
+_called = threading.Event()
+"""somebody waits for verdicts: no time to rehearse"""
+
+
+def _check(session: SparkSession, runs: Sequence[StoredRun], checks: Sequence[Check]) -> list[RunVerdict]:
+    started = time.monotonic()
     gates = {(check.name, run.manifest.run_id): gate(check, run) for check in checks for run in runs}
     _fit_to_size(session, sum(sum(run.rows.values()) for run in runs))
     tables = open_tables(session, runs)
@@ -77,18 +115,13 @@ def check_runs(
     finally:
         tables.release()
     told = _about_checker(session, time.monotonic() - started)
-    verdicts = [_verdict(run, checks, gates, answers, told) for run in runs]
-    if write:
-        for run, verdict in zip(runs, verdicts, strict=True):
-            _write(run.directory / "verdict.json", encode_verdict(verdict))
-    return verdicts
+    return [_verdict(run, checks, gates, answers, told) for run in runs]
 
 
 def _fit_to_size(session: SparkSession, rows: int) -> None:
     """Choose between the cheapest plan for a few rows and one that scales."""
     small = rows <= SMALL_ROWS
-    for form in ("callSite.short", "callSite.long"):
-        session.sparkContext.setLocalProperty(form, "checks")  # else every operator looks for its place in the stack
+    _name_call_site(session)
     partitions = 1 if small else max(4, 2 * session.sparkContext.defaultParallelism)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
@@ -96,15 +129,29 @@ def _fit_to_size(session: SparkSession, rows: int) -> None:
     session.conf.set("spark.sql.files.maxPartitionBytes", str((512 if small else 32) * 1024 * 1024))
 
 
+def _name_call_site(session: SparkSession) -> None:
+    """Name the place from which this thread uses Spark, else every operator looks for it in the stack."""
+    for form in ("callSite.short", "callSite.long"):
+        session.sparkContext.setLocalProperty(form, "checks")
+
+
 def _answer(tables: Tables, checks: Sequence[Check]) -> _Answers:
     answers = _Answers({}, {}, {}, {})
-    plans: list[tuple[Check, DataFrame]] = []
     small = tables.row_count <= SMALL_ROWS
-    for check in checks:
-        try:
-            plans.append((check, as_leaf(check.find(tables))))
-        except Exception as error:
-            answers.errors[check.name] = _reason(error)
+    plans: list[tuple[Check, DataFrame]] = []
+    # The analyzer works on one check after the other, since views have names; the optimizer on those that it is through with.
+    with ThreadPoolExecutor(_PLANNERS, initializer=_name_call_site, initargs=(tables.session,)) as planners:
+        planned: list[tuple[Check, Future[DataFrame]]] = []
+        for check in checks:
+            try:
+                planned.append((check, planners.submit(as_leaf, check.find(tables))))
+            except Exception as error:
+                answers.errors[check.name] = _reason(error)
+        for check, plan in planned:
+            try:
+                plans.append((check, plan.result()))
+            except Exception as error:
+                answers.errors[check.name] = _reason(error)
     try:
         _take(_collect([(check.name, plan) for check, plan in plans], small), answers)
     except Exception as error:

@@ -57,9 +57,9 @@ def start_session(master: str | None = None, *, memory: str = "2g", fast_start: 
 
 
 def begin_session(master: str | None = None, *, niceness: int = 10) -> Future[SparkSession]:
-    """Start a session in a thread of its own at low priority, and warm it up; errors are those of :func:`start_session`.
+    """Start a session in a thread of its own at low priority; errors are those of :func:`start_session`.
 
-    Linux keeps a priority per thread and a new process inherits it, so neither the controller nor its nodes get slower.
+    When it is there the thread goes on to rehearse the checks, until they are wanted. Linux keeps a priority per thread and a new process inherits it, so neither the controller nor its nodes get slower.
     """
     future: Future[SparkSession] = Future()
 
@@ -68,23 +68,26 @@ def begin_session(master: str | None = None, *, niceness: int = 10) -> Future[Sp
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             session = start_session(master)
-            warm_up(session)
         except BaseException as error:
             future.set_exception(error)
-        else:
-            future.set_result(session)
+            return
+        future.set_result(session)
+        with suppress(Exception):  # the check itself will meet what is wrong, and tell it
+            warm_up(session)
 
     threading.Thread(target=run, name="spark-start", daemon=True).start()
     return future
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run one small plan and one Python worker, so that the first check finds classes and workers loaded."""
+    """Load what the first check needs: a Python worker, and the classes and compiled methods that all plans share."""
+    from checker.run import rehearse
 
     def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
 
     map_in_arrow(session.range(0, 1, 1, 1), nothing, "id bigint").collect()
+    rehearse(session)
 
 
 def stop_session(session: SparkSession) -> None:

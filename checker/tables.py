@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checker.check import ANOMALY, FINDINGS_DDL, TALLY
+from checker.given import preface, shared, take_apart
 from clusters.evidence.schema import TABLES as EVIDENCE_TABLES
 from workloads.history.manifest import Manifest, decode_manifest
 from workloads.history.schema import FAULTS, OPERATIONS
@@ -72,6 +74,20 @@ class Tables:
         """Rows of all tables of all runs."""
         return sum(sum(run.rows.values()) for run in self.runs)
 
+    def holds(self, name: str, column: str, value: str) -> bool:
+        """Whether any row of a table has ``value`` in a text column; a check without its subject plans nothing."""
+        return any(
+            pc.any(
+                pc.equal(pq.read_table(run.directory / "tables" / f"{name}.parquet", columns=[column])[column], value)
+            ).as_py()
+            for run in self.runs
+            if run.rows.get(name)
+        )
+
+    def nothing(self) -> DataFrame:
+        """No findings and nothing looked at."""
+        return self.session.sql(f"SELECT {_NOTHING} WHERE false")
+
     def sql(self, query: str) -> DataFrame:
         """Run a query over the views."""
         return self.session.sql(query)
@@ -79,7 +95,7 @@ class Tables:
     def define(self, name: str, query: str, *, once: bool) -> None:
         """Make a view that several checks share; with ``once`` it is a leaf of later plans, computed by the first job."""
         frame = self.session.sql(query)
-        (as_leaf(frame) if once else frame).createOrReplaceTempView(name)
+        (self._leaf(frame) if once else frame).createOrReplaceTempView(name)
 
     def findings(self, *, anomalies: str, tally: str, given: str = "") -> DataFrame:
         """Return one frame of :data:`checker.check.FINDINGS` from two queries over the views.
@@ -87,11 +103,32 @@ class Tables:
         ``anomalies`` selects, by name, run_id, subject, epoch, offset, operations, facts and witness; ``tally`` selects run_id,
         evidence_rows, exercised, unknown and metrics. ``given`` are common table expressions (``name AS (…), …``) for both.
         """
-        prefix = f"{given}, " if given else ""
-        return self.session.sql(
-            f"WITH {prefix}found AS ({anomalies}), counted AS ({tally}) "
-            f"SELECT {_FOUND} FROM found UNION ALL SELECT {_COUNTED} FROM counted"
-        )
+        expressions = take_apart(given)
+        once = shared(expressions, (anomalies, tally))
+        inline = [each for each in expressions if each.name not in once]
+        made: list[str] = []
+        try:
+            for each in expressions:
+                if each.name not in once:
+                    continue
+                if self.session.catalog.tableExists(each.name):
+                    raise ValueError(f"{each.name} is a view of all checks, and no name for a common table expression")
+                frame = self.session.sql(preface(each.query, inline) + each.query)
+                self._leaf(frame).createOrReplaceTempView(each.name)
+                made.append(each.name)
+            prefix = preface(f"{anomalies} {tally}", inline) or "WITH "
+            joined = prefix if prefix == "WITH " else prefix.rstrip() + ", "
+            return self.session.sql(
+                f"{joined}found AS ({anomalies}), counted AS ({tally}) "
+                f"SELECT {_FOUND} FROM found UNION ALL SELECT {_COUNTED} FROM counted"
+            )
+        finally:
+            for name in made:
+                self.session.catalog.dropTempView(name)
+
+    def _leaf(self, frame: DataFrame) -> DataFrame:
+        """A leaf of later plans; of few rows in one partition, so that nothing joined with it is shuffled."""
+        return as_leaf(frame.coalesce(1) if self.row_count <= SMALL_ROWS else frame)
 
     def release(self) -> None:
         """Drop what was cached."""
@@ -112,6 +149,7 @@ def _aligned(row: str, given: frozenset[str]) -> str:
 
 
 _FOUND = _aligned(ANOMALY, frozenset({"run_id", "subject", "epoch", "offset", "operations", "facts", "witness"}))
+_NOTHING = _aligned(TALLY, frozenset())
 _COUNTED = _aligned(TALLY, frozenset({"run_id", "evidence_rows", "exercised", "unknown", "metrics"}))
 
 
@@ -231,7 +269,9 @@ def _run_row(manifest: Manifest) -> dict[str, Any]:
 
 def _from_json(session: SparkSession, document: str, fields: str) -> DataFrame:
     """A small frame from JSON inside the plan: no Python worker, no job."""
-    return session.sql(f"SELECT inline(from_json(:document, 'array<struct<{fields}>>'))", args={"document": document})
+    frame = session.sql(f"SELECT inline(from_json(:document, 'array<struct<{fields}>>'))", args={"document": document})
+    # One partition, told to the planner: nothing that is joined with it needs a shuffle where all else is one partition too.
+    return frame.coalesce(1)
 
 
 def spark_schema(schema: pa.Schema, separator: str = " ") -> str:

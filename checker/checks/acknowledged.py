@@ -46,7 +46,7 @@ _LOOKED_UP = f"""
 acknowledged AS (
     SELECT op_id, process, client_node, f, key, input, output, status, invoked_ns, completed_ns, offset, run_id,
            {_OBJECT} AS object,
-           CASE f WHEN 'cas' THEN get(input, 1) WHEN 'add' THEN get(output, 0) WHEN 'register' THEN get(output, 0)
+           CASE f WHEN 'cas' THEN get(input, 1) WHEN 'add' THEN get(output, 0) + get(input, 0) WHEN 'register' THEN get(output, 0)
                   ELSE get(input, 0) END AS said
     FROM operations
     WHERE status = 'ok' AND f IN ('write', 'cas', 'append', 'add', 'register')

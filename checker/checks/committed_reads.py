@@ -209,6 +209,8 @@ _TALLY = """
 
 def find(tables: Tables) -> DataFrame:
     """Give every stale read its prefix of the log, and compare those of each session."""
+    if not tables.holds("operations", "consistency", "stale"):
+        return tables.nothing()
     return tables.findings(given=",".join((PLACED, _READS, _JUDGED, _AGE)), anomalies=_ANOMALIES, tally=_TALLY)
 
 

@@ -49,7 +49,8 @@ def _find_matching(tables: Tables) -> DataFrame:
                    to_json(struct('records' AS rule, count(*) AS places)) AS facts,
                    min_by(witness, offset) AS witness
             FROM (
-                SELECT run_id, offset, epoch, array(min_by({_RECORD}, struct(checksum, node)), max_by({_RECORD}, struct(checksum, node))) AS witness
+                SELECT run_id, offset, epoch,
+                       array(min_by({_RECORD}, struct(checksum, node)), max_by({_RECORD}, struct(checksum, node))) AS witness
                 FROM contested
                 GROUP BY run_id, offset, epoch
                 HAVING min(checksum) <> max(checksum)

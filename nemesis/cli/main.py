@@ -14,7 +14,12 @@ import traceback
 import typer
 from typer.exceptions import TyperException
 
-from nemesis.cli import check, clean, doctor, lists, report, run
+from nemesis.cli.check import check
+from nemesis.cli.clean import clean
+from nemesis.cli.doctor import doctor
+from nemesis.cli.lists import list_all
+from nemesis.cli.report import report
+from nemesis.cli.run import run
 from nemesis.exit_codes import ExitCode
 from workloads.problem import Problem
 
@@ -42,12 +47,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
-app.command("check")(check.check)
-app.command("report")(report.report)
-app.command("list")(lists.list_all)
-app.command("doctor")(doctor.doctor)
-app.command("clean")(clean.clean)
+app.command("run")(run)
+app.command("check")(check)
+app.command("report")(report)
+app.command("list")(list_all)
+app.command("doctor")(doctor)
+app.command("clean")(clean)
 
 
 def main() -> None:

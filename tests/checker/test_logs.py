@@ -207,7 +207,7 @@ def everything_acknowledged_is_kept(s: Story) -> None:
                 ("write", 1, 50),
                 ("cas", 1, 51),
                 ("append", None, 7),
-                ("add", None, 3000),
+                ("add", None, 4000),
                 ("register", None, 0),
                 ("write", 2, 50),
             ),
