@@ -39,6 +39,9 @@ _OPENED = (
 )
 """packages of java.base that Spark reaches into (its JavaModuleOptions)"""
 
+_UNSAFE_NEEDS_PERMISSION = 24
+"""from this Java on Netty leaves sun.misc.Unsafe alone unless told otherwise; Arrow's memory needs it"""
+
 
 def start_gateway(java: Java, jvm_options: Sequence[str], options: Mapping[str, str], scratch: Path) -> Any:
     """Start the process and return PySpark's gateway to it.
@@ -72,6 +75,8 @@ def _spawn(
     arguments += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     arguments += ["-XX:+IgnoreUnrecognizedVMOptions", "-Djdk.reflect.useDirectMethodHandle=false"]
     arguments += ["-Dio.netty.tryReflectionSetAccessible=true", "--enable-native-access=ALL-UNNAMED"]
+    if java.version >= _UNSAFE_NEEDS_PERMISSION:
+        arguments += ["-Dio.netty.noUnsafe=false", "--sun-misc-unsafe-memory-access=allow"]
     arguments += [*jvm_options, "org.apache.spark.deploy.SparkSubmit"]
     for key, value in options.items():
         arguments += ["--conf", f"{key}={value}"]

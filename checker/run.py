@@ -147,9 +147,9 @@ def _answer(tables: Tables, checks: Sequence[Check]) -> _Answers:
                 planned.append((check, planners.submit(as_leaf, check.find(tables))))
             except Exception as error:
                 answers.errors[check.name] = _reason(error)
-        for check, plan in planned:
+        for check, future in planned:
             try:
-                plans.append((check, plan.result()))
+                plans.append((check, future.result()))
             except Exception as error:
                 answers.errors[check.name] = _reason(error)
     try:

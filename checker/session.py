@@ -41,25 +41,37 @@ def start_session(master: str | None = None, *, memory: str = "2g", fast_start: 
     a few runs; a large set of runs is checked faster without it. Raises Problem ``java-missing``, ``java-too-old``, ``java-broken`` or
     ``spark-did-not-start``.
     """
-    from pyspark.sql import SparkSession
+    with _starting:
+        if _running:
+            return _running[0]
+        java = find_java()
+        scratch = _make_scratch()
+        try:
+            session = _start(java, master or DEFAULT_MASTER, memory, fast_start, scratch)
+        except Problem:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        _running.append(session)
+        atexit.register(_leave)
+        return session
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running
-    java = find_java()
-    master = master or DEFAULT_MASTER
-    scratch = _make_scratch()
-    try:
-        return _start(java, master, memory, fast_start, scratch)
-    except Problem:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+
+_starting = threading.Lock()
+_running: list[SparkSession] = []
+"""the session of this process, if there is one"""
+
+
+def _leave() -> None:
+    with suppress(Exception):  # whatever is wrong, the process ends and its Java with it
+        for session in tuple(_running):
+            stop_session(session)
 
 
 def begin_session(master: str | None = None, *, niceness: int = 10) -> Future[SparkSession]:
     """Start a session in a thread of its own at low priority; errors are those of :func:`start_session`.
 
-    When it is there the thread goes on to rehearse the checks, until they are wanted. Linux keeps a priority per thread and a new process inherits it, so neither the controller nor its nodes get slower.
+    When it is there the thread goes on to rehearse the checks, until they are wanted. Linux keeps a priority per thread and a
+    new process inherits it, so neither the controller nor its nodes get slower.
     """
     future: Future[SparkSession] = Future()
 
@@ -95,6 +107,8 @@ def stop_session(session: SparkSession) -> None:
     context = session.sparkContext
     gateway: Any = context._gateway
     scratch = Path(context.getConf().get("spark.local.dir") or "")
+    with suppress(ValueError):
+        _running.remove(session)
     session.stop()
     _end_process(gateway)
     if scratch.name.startswith(_SCRATCH_PREFIX):
@@ -114,7 +128,6 @@ def _start(java: Java, master: str, memory: str, fast_start: bool, scratch: Path
         gateway = _start_by_spark_submit(java, jvm_options, options, scratch)
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     context = SparkContext(conf=conf, gateway=gateway)
-    atexit.register(_leave, gateway, scratch)
     return SparkSession(context)
 
 
@@ -202,11 +215,6 @@ def _make_scratch() -> Path:
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             shutil.rmtree(left, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH_PREFIX}{os.getpid()}-", dir=base))
-
-
-def _leave(gateway: Any, scratch: Path) -> None:
-    _end_process(gateway)
-    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _end_process(gateway: Any) -> None:
