@@ -8,8 +8,6 @@ busy machine mean little: read the ratios. ``kernel`` is the judging alone, on a
 it, in this process; ``spark`` is the whole check ``linearizable`` as a job over the same Parquet file, session start not counted.
 """
 
-# ruff: noqa: E402 - the search path must be mended before our own imports
-
 from __future__ import annotations
 
 import argparse

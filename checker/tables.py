@@ -6,7 +6,7 @@ temporary view of its own name, so that checks are SQL; every shared derivation 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,8 @@ class Tables:
     runs: Sequence[StoredRun]
     frames: Mapping[str, DataFrame]
     cached: list[DataFrame] = field(default_factory=list)
+    shared: set[str] = field(default_factory=set)
+    """names of views that checks have shared so far"""
 
     def __getitem__(self, name: str) -> DataFrame:
         """Return the frame of a table. Raises KeyError for a name that is no table."""
@@ -96,6 +98,13 @@ class Tables:
         """Make a view that several checks share; with ``once`` it is a leaf of later plans, computed by the first job."""
         frame = self.session.sql(query)
         (self._leaf(frame) if once else frame).createOrReplaceTempView(name)
+
+    def share(self, expressions: str, *, leaves: Collection[str]) -> None:
+        """Make views of common table expressions that several checks use; ``leaves`` are computed once. A second call does nothing."""
+        for each in take_apart(expressions):
+            if each.name not in self.shared:
+                self.define(each.name, each.query, once=each.name in leaves)
+                self.shared.add(each.name)
 
     def findings(self, *, anomalies: str, tally: str, given: str = "") -> DataFrame:
         """Return one frame of :data:`checker.check.FINDINGS` from two queries over the views.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from checker.check import Check, Finding
-from checker.checks.resignation import ISOLATIONS
+from checker.checks.resignation import share_resignations
 from checker.verdict import Kind
 from checker.wording import at, seconds, witness
 
@@ -34,7 +34,6 @@ _EVENT = witness(
 )
 
 _KEPT = f"""
-{ISOLATIONS},
 ordered AS (
     SELECT f.run_id, f.fault_id, f.fault, f.links, f.isolated, f.started_ns, f.ended_ns, f.leader, f.leader_epoch, f.verified,
            f.replaced, r.voters, r.election_timeout_ms * 1000000 AS election_ns,
@@ -89,6 +88,7 @@ candidates AS (
 
 
 def _find(tables: Tables) -> DataFrame:
+    share_resignations(tables)
     return tables.findings(
         given=_KEPT,
         anomalies=f"""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from checker.check import Check, Finding
-from checker.checks.recovery import RECOVERIES, say_recovery
-from checker.checks.resignation import RESIGNATIONS
+from checker.checks.recovery import say_recovery, share_recoveries
+from checker.checks.resignation import share_resignations
 from checker.verdict import Kind
 from checker.wording import NO_ANOMALY_COLUMNS, at, seconds, witness
 
@@ -151,8 +151,9 @@ EVIDENCE_COMPLETE = Check(
 
 def _find_starved(tables: Tables) -> DataFrame:
     sample = witness("quorum_samples", "node", "asked_ns", "ts_ns", "epoch", alias="b")
+    share_resignations(tables)
+    share_recoveries(tables)
     return tables.findings(
-        given=f"{RESIGNATIONS}, {RECOVERIES}",
         anomalies=f"""
             SELECT b.run_id, concat(b.node, ' isolated at ', min(b.started_ns)) AS subject, max(b.epoch) AS epoch, NULL AS offset,
                    NULL AS operations,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from checker.tables import Tables
 
-RECOVERIES = """
+_RECOVERIES = """
 healed AS (
     SELECT run_id, coalesce(heal_ended_ns, heal_started_ns) AS healed_ns, recovery_limit_ms * 1000000 AS limit_ns, finished
     FROM runs WHERE heal_started_ns IS NOT NULL
@@ -63,9 +63,14 @@ recoveries AS (
 _PHASE = "to_json(struct('phases' AS table, 'heal' AS name, healed_ns AS ended_ns))"
 
 
+def share_recoveries(tables: Tables) -> None:
+    """Make the view ``recoveries``, which another check uses too."""
+    tables.share(_RECOVERIES, leaves=("recoveries",))
+
+
 def _find(tables: Tables) -> DataFrame:
+    share_recoveries(tables)
     return tables.findings(
-        given=RECOVERIES,
         anomalies=f"""
             SELECT run_id, concat('recovery of ', breach) AS subject, NULL AS epoch, NULL AS offset, NULL AS operations,
                    to_json(struct(breach, limit_ns, leader_ns - healed_ns AS leader_after_ns, ok_ns - healed_ns AS ok_after_ns,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from checker.tables import Tables
 
 _SAMPLE = witness("quorum_samples", "node", "asked_ns", "ts_ns", "epoch", "high_watermark", alias="s")
-ISOLATIONS = """
+_ISOLATIONS = """
 cut_off AS (
     SELECT f.run_id, f.fault_id, f.fault, f.links, f.isolated, f.started_ns, f.ended_ns, f.leader, f.leader_epoch, f.replaced, node,
            r.voters, r.check_quorum_ms, r.fetch_timeout_ms,
@@ -51,8 +51,8 @@ isolations AS (
     GROUP BY run_id, node, chain
 )"""
 
-RESIGNATIONS = f"""
-{ISOLATIONS},
+_RESIGNATIONS = f"""
+{_ISOLATIONS},
 excuses AS (
     SELECT run_id, node, ts_ns, kind IN ('resume', 'start') AS is_fault FROM lifecycle
     WHERE kind IN ('resume', 'start', 'starved')
@@ -79,9 +79,14 @@ breaches AS (
 )"""
 
 
+def share_resignations(tables: Tables) -> None:
+    """Make the views ``isolations`` and ``breaches``, which other checks use too."""
+    tables.share(_RESIGNATIONS, leaves=("isolations", "breaches"))
+
+
 def _find_resigns(tables: Tables) -> DataFrame:
+    share_resignations(tables)
     return tables.findings(
-        given=RESIGNATIONS,
         anomalies=f"""
             SELECT i.run_id, concat(i.node, ' isolated at ', i.started_ns) AS subject, max(s.epoch) AS epoch, NULL AS offset,
                    NULL AS operations,

@@ -15,10 +15,9 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="For several runs: where the summary goes.")] = None,
 ) -> int:
     """Write the report of stored runs again: a pure function of what was recorded and judged."""
-    from reports.summary import write_summary
-
     from nemesis.store.layout import find_runs
     from reports.html import write_report
+    from reports.summary import write_summary
 
     found = find_runs(runs)
     for run in found:
