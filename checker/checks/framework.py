@@ -3,7 +3,8 @@
 *faults-happened*. Every fault that was due was verified; as many isolations, faults, leader changes and operations on the cut-off
 side as the scenario needs. In a run that was stopped, faults that were not yet due are *not reached*, which is no finding.
 
-*evidence-complete*. What the candidate promised as evidence is there (:mod:`checker.gate`), and no stored state was unreadable.
+*evidence-complete*. What the candidate promised as evidence is there (:mod:`checker.gate`), no stored state was unreadable, and the
+run came to its end.
 
 *not-starved*. No finding of liveness was suspended because the controller stalled or a node lacked CPU.
 """
@@ -127,8 +128,12 @@ def _find_complete(tables: Tables) -> DataFrame:
                    array({_STORED}) AS witness
             FROM stored_states WHERE problem IS NOT NULL""",
         tally="""
-            SELECT run_id, count(*) AS evidence_rows, count(*) AS exercised, NULL AS unknown, NULL AS metrics
-            FROM copies GROUP BY run_id""",
+            SELECT r.run_id, count(c.run_id) AS evidence_rows, count(c.run_id) AS exercised,
+                   CASE WHEN NOT max(r.finished)
+                        THEN 'the controller ended before the run did: what came later, final reads among it, is not recorded'
+                   END AS unknown, NULL AS metrics
+            FROM runs AS r LEFT JOIN copies AS c ON c.run_id = r.run_id
+            GROUP BY r.run_id""",
     )
 
 

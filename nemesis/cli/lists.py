@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nemesis import scenario
-from nemesis.candidates import CANDIDATES, defects
 from nemesis.exit_codes import ExitCode
-from workloads.registry import WORKLOADS
 
 
 def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> int:
     """Show the scenarios, workloads, candidates and defects that exist."""
+    from nemesis import scenario
+    from nemesis.candidates import CANDIDATES, defects
+    from workloads.registry import WORKLOADS
+
     scenarios = [scenario.load(name) for name in scenario.names()]
     if as_json:
         document = {

@@ -33,7 +33,7 @@ class Scripted:
 
 
 REAL_RUNS: tuple[RealRun, ...] = (
-    RealRun("log-not-compared", "partition-halves", ("vote-up-to-date",), options={"nodes": 5}),
+    RealRun("vote-not-persisted", "kill-leader", ("vote-durable",)),
     RealRun("half-is-a-majority", "partition-leader", ("high-watermark-supported",)),
     RealRun("epoch-not-persisted", "kill-leader", ("epoch-monotone",)),
     RealRun("wiped-node-keeps-identity", "wipe-follower", ("identity",)),
@@ -50,7 +50,9 @@ REAL_RUNS: tuple[RealRun, ...] = (
 SCRIPTED: tuple[Scripted, ...] = (
     Scripted("vote-not-persisted", "vote-forgotten-at-restart", ("vote-durable", "one-vote-per-epoch")),
     Scripted("second-vote-granted", "second-vote-granted", ("one-vote-per-epoch",)),
-    Scripted("log-not-compared", "shorter-log-elected", ("leader-completeness", "acknowledged-lost")),
+    Scripted(
+        "log-not-compared", "shorter-log-elected", ("vote-up-to-date", "leader-completeness", "acknowledged-lost")
+    ),
     Scripted("wiped-node-keeps-identity", "wiped-voter-votes", ("leader-completeness",)),
     Scripted("acknowledged-before-fsync", "power-cut-after-acknowledgement", ("acknowledged-lost",)),
     Scripted("quorum-state-not-synced", "vote-lost-with-power", ("vote-durable",)),

@@ -44,7 +44,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
     quorum: str
     """``static`` or ``dynamic``"""
     promises: tuple[str, ...]
-    """check-quorum, pre-vote, directory-identity, linearizable-reads, linearizable-operations, node-trace, …"""
+    """check-quorum, pre-vote, directory-identity, linearizable-reads, linearizable-operations, node-trace, durable-votes"""
     evidence: tuple[str, ...]
     """names of the tables that must not be empty"""
     generation: str

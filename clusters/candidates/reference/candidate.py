@@ -36,6 +36,7 @@ PROMISES = (
     "linearizable-reads",
     "linearizable-operations",
     "node-trace",
+    "durable-votes",
 )
 EVIDENCE = ("log_entries", "node_events", "quorum_states", "lifecycle", "quorum_samples")
 _PROJECT = Path(__file__).parents[3]
