@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
-from nemesis.faults.process import aim_by_role, start_and_wait
+from nemesis.faults.process import aim_by_role, start_and_wait, stayed_down
 from nemesis.faults.schedule import PlannedFault
 
 
@@ -31,8 +31,7 @@ class Wipe:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The node must still be down."""
         del since_ns
-        (node,) = aim.targets
-        return Effect(not field.cluster.alive(node), "the node stayed down")
+        return stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the node on its empty disk and wait until it answers."""

@@ -45,8 +45,7 @@ class Kill:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The node must still be down."""
         del since_ns
-        (node,) = aim.targets
-        return Effect(not field.cluster.alive(node), "the node stayed down")
+        return stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the node on its disk and wait until it answers."""
@@ -107,13 +106,18 @@ class Restart:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The node must still be down."""
         del since_ns
-        (node,) = aim.targets
-        return Effect(not field.cluster.alive(node), "the node stayed down")
+        return stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the node and wait until it answers."""
         (node,) = aim.targets
         return await start_and_wait(field, node)
+
+
+def stayed_down(field: Field, aim: Aim) -> Effect:
+    """Whether the one target has no process."""
+    (node,) = aim.targets
+    return Effect(not field.cluster.alive(node), "the node stayed down")
 
 
 async def start_and_wait(field: Field, node: str) -> Effect:

@@ -75,10 +75,6 @@ class Nodes:
         """How often the node has been started."""
         return self._lives[name].incarnation
 
-    def directory_id(self, name: str) -> str | None:
-        """The directory id of the disk that the node has now."""
-        return self._lives[name].directory_id
-
     def identities(self) -> dict[str, tuple[str | None, bool]]:
         """Node → (directory id, assigned)."""
         return {name: (life.directory_id, life.assigned) for name, life in self._lives.items()}
