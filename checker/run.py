@@ -8,33 +8,27 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checker.check import ANOMALY, TALLY, WITNESS_ROWS_MAX, Check, Finding
+from checker.check import ANOMALY, WITNESS_ROWS_MAX, Check, Finding
 from checker.checks.registry import CHECKS
 from checker.gate import Gate, gate
+from checker.plans import fit_to_size, plan_checks, reason_of, unite
+from checker.prepare import TURN, WANTED, Prepared
 from checker.sentence import run_sentence
 from checker.summary import SUMMARY
-from checker.tables import SMALL_ROWS, StoredRun, Tables, as_leaf, open_tables, read_runs
+from checker.tables import SMALL_ROWS, StoredRun, Tables, open_tables, read_runs
 from checker.verdict import Anomaly, CheckResult, Kind, RunVerdict, Verdict, merge
 from checker.verdict_json import encode_verdict
 from checker.views import define_views
 from workloads.problem import Problem
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-
-ANOMALIES_MAX = 20
-"""of one check and run that are kept; all are counted"""
-
-_PLANNERS = 2
+    from pyspark.sql import Row, SparkSession
 
 _log = logging.getLogger(__name__)
 
@@ -60,9 +54,16 @@ class _Answers:
 
 
 def check_runs(
-    session: SparkSession, run_dirs: Sequence[Path], *, checks: Sequence[Check] = CHECKS, write: bool = True
+    session: SparkSession,
+    run_dirs: Sequence[Path],
+    *,
+    checks: Sequence[Check] = CHECKS,
+    write: bool = True,
+    prepared: Prepared | None = None,
 ) -> list[RunVerdict]:
     """Judge stored runs and write ``verdict.json`` into each; verdicts come in the order of ``run_dirs``.
+
+    ``prepared`` is used where it fits the runs.
 
     Raises Problem for a folder that is no run, a damaged table, or the same run given twice. A failing check raises nothing: it
     answers *unknown* with the reason.
@@ -70,120 +71,65 @@ def check_runs(
     runs = read_runs(run_dirs)
     if not runs:
         raise Problem("no-runs", "There is no run to check.", "Name at least one run's folder.", usage=True)
-    _called.set()
-    with _turn:
-        verdicts = _check(session, runs, checks)
+    WANTED.set()
+    with TURN:
+        verdicts = _check(session, runs, checks, prepared)
     if write:
         for run, verdict in zip(runs, verdicts, strict=True):
             _write(run.directory / "verdict.json", encode_verdict(verdict))
     return verdicts
 
 
-def rehearse(session: SparkSession) -> None:
-    """Plan all checks over no run, and run them, so that the first real check finds a warm machine.
-
-    Ends early, between two checks, as soon as somebody calls :func:`check_runs`.
-    """
-    with _turn:
-        _fit_to_size(session, 0)
-        tables = open_tables(session, ())
-        define_views(tables)
-        plans: list[tuple[str, DataFrame]] = []
-        for check in (*CHECKS, SUMMARY):
-            if _called.is_set():
-                return
-            plans.append((check.name, as_leaf(check.find(tables))))
-        _collect(plans, small=True)
-
-
-_turn = threading.Lock()
-"""views have names in the session, so one set of runs at a time"""
-
-_called = threading.Event()
-"""somebody waits for verdicts: no time to rehearse"""
-
-
-def _check(session: SparkSession, runs: Sequence[StoredRun], checks: Sequence[Check]) -> list[RunVerdict]:
+def _check(
+    session: SparkSession, runs: Sequence[StoredRun], checks: Sequence[Check], prepared: Prepared | None
+) -> list[RunVerdict]:
     started = time.monotonic()
     gates = {(check.name, run.manifest.run_id): gate(check, run) for check in checks for run in runs}
-    _fit_to_size(session, sum(sum(run.rows.values()) for run in runs))
-    tables = open_tables(session, runs)
-    try:
-        define_views(tables)
-        useful = [check for check in checks if any(gates[(check.name, run.manifest.run_id)].applies for run in runs)]
-        answers = _answer(tables, [*useful, SUMMARY])
-    finally:
-        tables.release()
+    useful = [check for check in checks if any(gates[(check.name, run.manifest.run_id)].applies for run in runs)]
+    answers = None
+    if prepared is not None and prepared.fits(runs, useful):
+        answers = _answer_as_prepared(prepared)
+    if answers is None:
+        answers = _answer_from_files(session, runs, [*useful, SUMMARY])
     told = _about_checker(session, time.monotonic() - started)
     return [_verdict(run, checks, gates, answers, told) for run in runs]
 
 
-def _fit_to_size(session: SparkSession, rows: int) -> None:
-    """Choose between the cheapest plan for a few rows and one that scales."""
-    small = rows <= SMALL_ROWS
-    _name_call_site(session)
-    partitions = 1 if small else max(4, 2 * session.sparkContext.defaultParallelism)
-    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
-    session.conf.set("spark.sql.files.maxPartitionBytes", str((512 if small else 32) * 1024 * 1024))
-
-
-def _name_call_site(session: SparkSession) -> None:
-    """Name the place from which this thread uses Spark, else every operator looks for it in the stack."""
-    for form in ("callSite.short", "callSite.long"):
-        session.sparkContext.setLocalProperty(form, "checks")
+def _answer_from_files(session: SparkSession, runs: Sequence[StoredRun], checks: Sequence[Check]) -> _Answers:
+    fit_to_size(session, sum(sum(run.rows.values()) for run in runs))
+    tables = open_tables(session, runs)
+    try:
+        define_views(tables)
+        return _answer(tables, checks)
+    finally:
+        tables.release()
 
 
 def _answer(tables: Tables, checks: Sequence[Check]) -> _Answers:
-    answers = _Answers({}, {}, {}, {})
     small = tables.row_count <= SMALL_ROWS
-    plans: list[tuple[Check, DataFrame]] = []
-    # The analyzer works on one check after the other, since views have names; the optimizer on those that it is through with.
-    with ThreadPoolExecutor(_PLANNERS, initializer=_name_call_site, initargs=(tables.session,)) as planners:
-        planned: list[tuple[Check, Future[DataFrame]]] = []
-        for check in checks:
-            try:
-                planned.append((check, planners.submit(as_leaf, check.find(tables))))
-            except Exception as error:
-                answers.errors[check.name] = _reason(error)
-        for check, future in planned:
-            try:
-                plans.append((check, future.result()))
-            except Exception as error:
-                answers.errors[check.name] = _reason(error)
+    plans = plan_checks(tables, checks)
+    answers = _Answers({}, {}, {}, plans.errors)
     try:
-        _take(_collect([(check.name, plan) for check, plan in plans], small), answers)
+        if plans.frames:
+            _take(unite(tables.session, plans.frames, small=small).collect(), answers)
     except Exception as error:
-        _log.warning("the checks failed together, each runs by itself now: %s", _reason(error))
-        for check, plan in plans:
+        _log.warning("the checks failed together, each runs by itself now: %s", reason_of(error))
+        for plan in plans.frames:
             try:
-                _take(_collect([(check.name, plan)], small), answers)
+                _take(unite(tables.session, [plan], small=small).collect(), answers)
             except Exception as own:
-                answers.errors[check.name] = _reason(own)
+                answers.errors[plan[0].name] = reason_of(own)
     return answers
 
 
-def _collect(plans: Sequence[tuple[str, DataFrame]], small: bool) -> list[Row]:
-    """One job: unite, number the anomalies of each check and run, keep the first of them and every tally."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    if not plans:
-        return []
-    united = reduce(
-        lambda left, right: left.union(right), [plan.withColumn("check", F.lit(name)) for name, plan in plans]
-    )
-    group = Window.partitionBy("check", "run_id", "row")
-    order = group.orderBy("epoch", "offset", "subject", "facts", "message").rowsBetween(
-        Window.unboundedPreceding, Window.currentRow
-    )
-    if small:
-        united = united.coalesce(1)  # else each of the many tiny tasks is sent the plans of all checks
-    numbered = united.withColumn("number", F.row_number().over(order)).withColumn(
-        "total", F.count(F.lit(1)).over(group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
-    )
-    return numbered.where((F.col("row") == TALLY) | (F.col("number") <= ANOMALIES_MAX)).collect()
+def _answer_as_prepared(prepared: Prepared) -> _Answers | None:
+    answers = _Answers({}, {}, {}, {})
+    try:
+        _take(prepared.answers.collect(), answers)
+    except Exception as error:
+        _log.warning("the prepared plan failed, the checks are planned anew: %s", reason_of(error))
+        return None
+    return answers
 
 
 def _take(rows: Sequence[Row], answers: _Answers) -> None:
@@ -204,11 +150,6 @@ def _add(tally: _Tally, row: Row) -> None:
         if value is not None:
             tally.metrics = tally.metrics or {}
             tally.metrics[name] = max(tally.metrics.get(name, value), value)
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error, without Spark's plan below it."""
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"[:300]
 
 
 def _verdict(

@@ -7,6 +7,7 @@ working directory, and ends with this process. It may be started in the backgrou
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import subprocess
@@ -16,11 +17,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from checker.archive import archive_file
 from checker.arrow import map_in_arrow
 from checker.gateway import start_gateway
 from checker.java import Java, find_java
@@ -29,16 +32,22 @@ from workloads.problem import Problem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checker.prepare import Prepared
+
 DEFAULT_MASTER = "local[*]"
 _SCRATCH_PREFIX = "nemesis-spark-"
+_log = logging.getLogger(__name__)
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 
-def start_session(master: str | None = None, *, memory: str = "2g", fast_start: bool = True) -> SparkSession:
+def start_session(
+    master: str | None = None, *, memory: str = "2g", fast_start: bool = True, write_archive: Path | None = None
+) -> SparkSession:
     """Start a session, or return the one that runs.
 
     ``master`` is passed through to Spark (``local[*]`` by default). ``fast_start`` stops at the first compiler, which is right for
-    a few runs; a large set of runs is checked faster without it. Raises Problem ``java-missing``, ``java-too-old``, ``java-broken`` or
+    a few runs; a large set of runs is checked faster without it. ``write_archive`` is where the JVM writes its classes when it ends
+    (:mod:`checker.archive`). Raises Problem ``java-missing``, ``java-too-old``, ``java-broken`` or
     ``spark-did-not-start``.
     """
     with _starting:
@@ -47,7 +56,8 @@ def start_session(master: str | None = None, *, memory: str = "2g", fast_start: 
         java = find_java()
         scratch = _make_scratch()
         try:
-            session = _start(java, master or DEFAULT_MASTER, memory, fast_start, scratch)
+            jvm_options = _jvm_options(memory, fast_start, scratch) + _archive_options(java, write_archive)
+            session = _start(java, master or DEFAULT_MASTER, memory, jvm_options, scratch)
         except Problem:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
@@ -67,61 +77,89 @@ def _leave() -> None:
             stop_session(session)
 
 
-def begin_session(master: str | None = None, *, niceness: int = 10) -> Future[SparkSession]:
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What :func:`begin_session` has begun."""
+
+    session: Future[SparkSession]
+    prepared: Future[Prepared | None]
+    """the checks of the run, planned; None where that could not be done, so that they are planned when they are wanted"""
+
+
+def begin_session(master: str | None = None, *, run: Path | None = None, niceness: int = 10) -> Begun:
     """Start a session in a thread of its own at low priority; errors are those of :func:`start_session`.
 
-    When it is there the thread goes on to rehearse the checks, until they are wanted. Linux keeps a priority per thread and a
-    new process inherits it, so neither the controller nor its nodes get slower.
+    When it is there the thread goes on to plan the checks of ``run``, a folder with a manifest, and then to rehearse them until
+    they are wanted. Linux keeps a priority per thread and a new process inherits it, so neither the controller nor its nodes
+    get slower.
     """
-    future: Future[SparkSession] = Future()
+    begun = Begun(Future(), Future())
 
-    def run() -> None:
+    def work() -> None:
         with suppress(OSError):  # a hint: without the permission the session starts at our own priority
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             session = start_session(master)
         except BaseException as error:
-            future.set_exception(error)
+            begun.session.set_exception(error)
+            begun.prepared.set_result(None)
             return
-        future.set_result(session)
+        begun.session.set_result(session)
+        with suppress(Exception):  # the check itself will meet what is wrong, and tell it
+            _start_python(session)
+        begun.prepared.set_result(None if run is None else _prepare(session, run))
         with suppress(Exception):  # the check itself will meet what is wrong, and tell it
             warm_up(session)
 
-    threading.Thread(target=run, name="spark-start", daemon=True).start()
-    return future
+    threading.Thread(target=work, name="spark-start", daemon=True).start()
+    return begun
+
+
+def _prepare(session: SparkSession, run: Path) -> Prepared | None:
+    from checker.prepare import prepare
+
+    try:
+        return prepare(session, run)
+    except Exception as error:  # a short cut only: the check plans by itself, and meets what is wrong
+        _log.warning("the checks could not be planned during the run: %s", error)
+        return None
 
 
 def warm_up(session: SparkSession) -> None:
-    """Load what the first check needs: a Python worker, and the classes and compiled methods that all plans share."""
-    from checker.run import rehearse
+    """Load what the first check needs: Python workers, and the classes and compiled methods that all plans share."""
+    from checker.prepare import rehearse
 
-    def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-
-    map_in_arrow(session.range(0, 1, 1, 1), nothing, "id bigint").collect()
+    _start_python(session)
     rehearse(session)
 
 
-def stop_session(session: SparkSession) -> None:
-    """Stop the session and its Java process, and remove its files."""
+def _start_python(session: SparkSession) -> None:
+    def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    workers = session.sparkContext.defaultParallelism
+    map_in_arrow(session.range(0, workers, 1, workers), nothing, "id bigint").collect()
+
+
+def stop_session(session: SparkSession, *, patience_s: float = 10.0) -> None:
+    """Stop the session and its Java process, which may take ``patience_s`` seconds, and remove its files."""
     context = session.sparkContext
     gateway: Any = context._gateway
     scratch = Path(context.getConf().get("spark.local.dir") or "")
     with suppress(ValueError):
         _running.remove(session)
     session.stop()
-    _end_process(gateway)
+    _end_process(gateway, patience_s)
     if scratch.name.startswith(_SCRATCH_PREFIX):
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _start(java: Java, master: str, memory: str, fast_start: bool, scratch: Path) -> SparkSession:
+def _start(java: Java, master: str, memory: str, jvm_options: list[str], scratch: Path) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     options = _options(master, memory, scratch)
-    jvm_options = _jvm_options(memory, fast_start, scratch)
     if master.startswith("local"):
         gateway = start_gateway(java, jvm_options, options, scratch)
     else:
@@ -179,6 +217,13 @@ def _jvm_options(memory: str, fast_start: bool, scratch: Path) -> list[str]:
     return options
 
 
+def _archive_options(java: Java, write_archive: Path | None) -> list[str]:
+    if write_archive is not None:
+        return [f"-XX:ArchiveClassesAtExit={write_archive}"]
+    archive = archive_file(java)
+    return [f"-XX:SharedArchiveFile={archive}"] if archive is not None and archive.is_file() else []
+
+
 def _start_by_spark_submit(java: Java, jvm_options: list[str], options: dict[str, str], scratch: Path) -> Any:
     """Start the usual way, which reads the site's spark-env.sh and Hadoop configuration: for masters other than local."""
     from pyspark import SparkConf
@@ -217,7 +262,7 @@ def _make_scratch() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH_PREFIX}{os.getpid()}-", dir=base))
 
 
-def _end_process(gateway: Any) -> None:
+def _end_process(gateway: Any, patience_s: float) -> None:
     process = gateway.proc
     if process is None or process.poll() is not None:
         return
@@ -227,7 +272,7 @@ def _end_process(gateway: Any) -> None:
         with suppress(OSError):
             process.stdin.close()
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(timeout=10)

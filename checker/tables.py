@@ -34,7 +34,7 @@ SMALL_ROWS = 400_000
 CACHED_ROWS_MAX = 5_000_000
 """beyond it tables are scanned again instead of being kept in memory"""
 
-_RUNS_DDL = (
+RUNS_DDL = (
     "run_id: string, promises: array<string>, generation: string, voters: array<string>, check_quorum_ms: bigint, "
     "election_timeout_ms: bigint, fetch_timeout_ms: bigint, recovery_limit_ms: bigint, interrupted: boolean, finished: boolean, "
     "load_ended_ns: bigint, heal_started_ns: bigint, heal_ended_ns: bigint, final_ended_ns: bigint, "
@@ -59,6 +59,8 @@ class Tables:
     runs: Sequence[StoredRun]
     frames: Mapping[str, DataFrame]
     cached: list[DataFrame] = field(default_factory=list)
+    pending: bool = False
+    """the files are not there yet: plans are made now and read them when they run (:mod:`checker.pending`)"""
     shared: set[str] = field(default_factory=set)
     """names of views that checks have shared so far"""
 
@@ -77,8 +79,8 @@ class Tables:
         return sum(sum(run.rows.values()) for run in self.runs)
 
     def holds(self, name: str, column: str, value: str) -> bool:
-        """Whether any row of a table has ``value`` in a text column; a check without its subject plans nothing."""
-        return any(
+        """Whether any row of a table has, or may get, ``value`` in a text column; a check without its subject plans nothing."""
+        return self.pending or any(
             pc.any(
                 pc.equal(pq.read_table(run.directory / "tables" / f"{name}.parquet", columns=[column])[column], value)
             ).as_py()
@@ -246,8 +248,12 @@ def _frame(session: SparkSession, paths: Sequence[str], schema: pa.Schema) -> Da
 
 
 def _runs_frame(session: SparkSession, manifests: Sequence[Manifest]) -> DataFrame:
-    rows = [_run_row(manifest) for manifest in manifests]
-    return _from_json(session, msgspec.json.encode(rows).decode(), _RUNS_DDL)
+    return _from_json(session, runs_document(manifests), RUNS_DDL)
+
+
+def runs_document(manifests: Sequence[Manifest]) -> str:
+    """The rows of the view ``runs`` as JSON, an array of objects with the fields of :data:`RUNS_DDL`."""
+    return msgspec.json.encode([_run_row(manifest) for manifest in manifests]).decode()
 
 
 def _run_row(manifest: Manifest) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from workloads.history.manifest import Manifest, PhaseEntry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checker.prepare import Prepared
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -54,12 +56,12 @@ def prepare(run: Path) -> None:
     write_manifest(run, manifest)
 
 
-def judge(session: SparkSession, runs: Sequence[Path]) -> list[Judged]:
-    """Check the runs, write ``verdict.json`` and ``report.html`` of each."""
+def judge(session: SparkSession, runs: Sequence[Path], prepared: Prepared | None = None) -> list[Judged]:
+    """Check the runs, write ``verdict.json`` and ``report.html`` of each; ``prepared`` is used where it fits."""
     from checker.run import check_runs
     from reports.html import write_report
 
-    verdicts = check_runs(session, runs)
+    verdicts = check_runs(session, runs, prepared=prepared)
     return [
         Judged(run, read_manifest(run), verdict, write_report(run)) for run, verdict in zip(runs, verdicts, strict=True)
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from checker.session import begin_session
+from checker.session import Begun, begin_session
 from clusters.backends.local.ledger import sweep
 from nemesis.cli.outcome import print_outcomes, say_first_steps
 from nemesis.cli.screen import Screen
@@ -38,11 +38,11 @@ def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
     run = begin_run(plan, screen)
     screen.say(_headline(plan))
     screen.say(f"run: {run.folder}")
-    session = _begin_spark(run, options.master)
+    spark = _begin_spark(run, options.master)
     asyncio.run(_control(run, screen))
     screen.phase("check", "judging what was recorded, on Spark")
-    ready = session.result(_SPARK_PATIENCE_S)
-    judged = judge(ready, [run.folder])
+    session = spark.session.result(_SPARK_PATIENCE_S)
+    judged = judge(session, [run.folder], spark.prepared.result(_SPARK_PATIENCE_S))
     print_outcomes(judged, as_json=as_json)
     if not as_json:
         say_first_steps(judged[0])
@@ -77,17 +77,17 @@ async def _tick(screen: Screen) -> None:
         screen.tick()
 
 
-def _begin_spark(run: Run, master: str | None) -> Future[SparkSession]:
+def _begin_spark(run: Run, master: str | None) -> Begun:
     """Start Spark in the background before the first fault; both moments are drawn in the timeline."""
     run.manifest = msgspec.structs.replace(run.manifest, spark_started_ns=run.now_ns())
     write_manifest(run.folder, run.manifest)
-    session = begin_session(master)
+    begun = begin_session(master, run=run.folder)
 
     def ready(_: Future[SparkSession]) -> None:
         run.spark_ready_ns = run.now_ns()
 
-    session.add_done_callback(ready)
-    return session
+    begun.session.add_done_callback(ready)
+    return begun
 
 
 def _headline(plan: RunPlan) -> str:

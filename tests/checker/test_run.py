@@ -15,7 +15,8 @@ from checker.checks.elections import ONE_LEADER_PER_EPOCH
 from checker.checks.high_watermark import HIGH_WATERMARK_OWN_EPOCH
 from checker.checks.log_matching import LOG_MATCHING
 from checker.checks.registry import CHECKS
-from checker.run import ANOMALIES_MAX, check_runs
+from checker.plans import ANOMALIES_MAX
+from checker.run import check_runs
 from checker.tables import SCHEMAS, Tables
 from checker.verdict import CheckResult, Kind, RunVerdict, Verdict
 from checker.verdict_json import decode_verdict, encode_verdict

@@ -157,10 +157,10 @@ from pathlib import Path
 from checker.run import check_runs
 from checker.session import begin_session, stop_session
 from tests.checker.test_run import healthy
-future = begin_session()
+begun = begin_session()
 run = healthy().write(Path(__import__("sys").argv[1]))
-session = future.result(timeout=200)
-print(check_runs(session, [run])[0].verdict, session is begin_session().result(timeout=60))
+session = begun.session.result(timeout=200)
+print(check_runs(session, [run])[0].verdict, session is begin_session().session.result(timeout=60))
 stop_session(session)
 """
     done = subprocess.run(
