@@ -75,12 +75,12 @@ fill_venv() {
     if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$python" -c 'import ensurepip, venv' 2>/dev/null || debian_install python3-venv ||
             fail "$python has no venv module. On Debian, as root: apt-get install python3-venv"
-    rm -f "$venv/share/nemesis/archive-stamp"
         run_quietly "making the virtual environment" "$python" -m venv --clear "$venv" || exit 255
     fi
     before=$(date +%s)
     say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (0.6 GB to fetch, 1.1 GB on disk, about 1 minute)"
     run_quietly "the installation" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$lock" || exit 255
+    rm -f "$venv/share/nemesis/archive-stamp"
     cp "$lock" "$stamp"
     # The larger lock holds all of the smaller one.
     [ "$(basename "$lock")" = requirements-dev.lock ] && cp "$root/requirements.lock" "$venv/requirements.lock"
