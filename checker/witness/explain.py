@@ -205,14 +205,34 @@ def _out_of_order(case: Case, rows: list[int]) -> tuple[str, list[int]]:
     return capital(sentence + "."), [rows[0], rows[1], _successor(case, rows[1]), _writer(case, rows[0])]
 
 
+def _after_its_replacement(case: Case, rows: tuple[int, int, int, int]) -> tuple[int, int, int, int] | None:
+    """The plainest form of two values that each must come before the other: the old one's write had finished before the new one's
+    began, that had finished too, and then a read returned the old one."""
+    *_, late = rows
+    history = case.history
+    if ABSENT in rows or not history.is_f("read")[late]:
+        return None
+    old, new = _writer(case, late), _writer(case, rows[2])
+    if ABSENT in (old, new):
+        return None
+    completed, invoked = history.completed, history.invoked
+    if completed[old] < invoked[new] and completed[new] < invoked[late]:
+        return old, new, new, late
+    return None
+
+
 def _interleaved(case: Case, rows: list[int]) -> tuple[str, list[int]]:
     """Two values that each must come before the other; told from the side of the read that came too late."""
     a1, b2, b1, a2 = rows
     reads = case.history.is_f("read")
     invoked = case.history.invoked
     turned = ABSENT not in (a1, b1) and reads[b2] and (not reads[a2] or invoked[b2] > invoked[a2])
-    if turned or b1 == ABSENT:
-        a1, b2, b1, a2 = b1, a2, a1, b2
+    turn = (b1, a2, a1, b2)
+    by_writes = _after_its_replacement(case, (a1, b2, b1, a2)) or _after_its_replacement(case, turn)
+    if by_writes is not None:
+        a1, b2, b1, a2 = by_writes
+    elif turned or b1 == ABSENT:
+        a1, b2, b1, a2 = turn
     first, late = _operation(case, b1), _operation(case, a2)
     old, new = _value(case, a2), _value(case, b1)
     used = [b1, a2, _writer(case, a2), _writer(case, b1), a1, b2]

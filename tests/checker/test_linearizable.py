@@ -87,6 +87,16 @@ def test_reads_that_see_a_value_come_back() -> None:
     assert _legal(*both, read(2, at=(5, 6)))
 
 
+def test_a_stale_read_is_told_by_the_write_it_missed_also_when_the_new_value_is_read_later() -> None:
+    rows = write(1, at=(0, 1)), write(2, at=(2, 3)), read(1, at=(4, 5)), read(2, at=(6, 7))
+    message, operations, _ = _only(*rows)
+    assert message == (
+        "Write of 2 (op 1, process 1 at n1) finished at 0.003 s, 1.0 ms before read (op 2, process 2 at n1) began, "
+        "yet the read returned 1, which that write had replaced."
+    )
+    assert operations == [0, 1, 2]
+
+
 def test_read_from_the_future() -> None:
     message, _, _ = _only(read(5, at=(0, 1)), write(5, at=(2, 3)))
     assert message == (
