@@ -21,7 +21,7 @@ sys.path[0] = str(Path(__file__).parents[1])
 from checker.run import check_runs
 from checker.session import start_session
 from checker.verdict import Verdict
-from clusters.backends.local.ledger import pending
+from clusters.backends.leftovers import pending
 from nemesis import scenario
 from tests.runs import perform
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from clusters.links import Links, Pair
@@ -25,6 +26,8 @@ class NodeSpec:
     address: str
     port: int
     directory: Path
+    host: str = "local"
+    """the machine that the node runs on, as the backend calls it"""
 
     @property
     def data(self) -> Path:
@@ -41,6 +44,40 @@ class Launch:
     cwd: Path
     output: Path
     """standard output and error are appended here"""
+    needs: tuple[Path, ...] = ()
+    """files and directories below the node's directory that the controller wrote and the process reads (its configuration)"""
+    writes: tuple[Path, ...] = ()
+    """files below the node's directory, outside of its disk, that the process writes and the evidence needs (its trace)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the nodes of a cluster call the controller's files and programs.
+
+    ``argv`` and ``env`` of a :class:`Launch`, and whatever a candidate writes into a node's configuration, are in the node's
+    words: :meth:`inside`. All other paths (``cwd``, ``output``, ``needs``, ``writes``, ``NodeSpec.directory``) are the
+    controller's, and the backend translates them.
+    """
+
+    moved: tuple[tuple[Path, PurePosixPath], ...] = ()
+    """(directory on the controller, the same on every node), innermost first; what is below none has the same path on both"""
+    python: str = sys.executable
+    """a Python of this project's releases that has what the reference needs"""
+    java: str | None = None
+    """a Java of 17 or newer; None: the one that the controller finds for itself"""
+    own: bool = True
+    """nodes run this machine's programs, with the environment of the controller"""
+
+    def inside(self, path: Path) -> str:
+        """What a node calls a path of the controller."""
+        for here, there in self.moved:
+            if path.is_relative_to(here):
+                return str(there / path.relative_to(here))
+        return str(path)
+
+
+HERE = Site()
+"""nodes that are processes of this machine"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +90,56 @@ class CpuUse:
 
 
 class Cluster(Protocol):
-    """A place where nodes run. All calls block for milliseconds, are safe to call from one thread at a time, and raise
-    :class:`workloads.problem.Problem` when the place itself fails."""
+    """A place where nodes run. All calls block, are safe to call from any thread, and raise
+    :class:`workloads.problem.Problem` when the place itself fails.
+
+    In order: :meth:`up`, :meth:`install`, then for each node :meth:`place` and :meth:`start`; at each end of a process
+    :meth:`fetch`; at last :meth:`down`.
+    """
 
     @property
     def nodes(self) -> Sequence[NodeSpec]:
         """All nodes, in order of node id."""
         ...
 
-    def up(self) -> None:
-        """Make namespaces and links. Whatever is made is in the ledger before it exists."""
+    @property
+    def site(self) -> Site:
+        """What nodes call the controller's files and programs; known once the cluster is up."""
+        ...
+
+    def up(self, say: Callable[[str], None] = ...) -> None:
+        """Reach the hosts, make what nodes run in and the links between. Whatever is made is in the ledger before it exists.
+
+        ``say`` tells what takes time, with sizes and times.
+        """
+        ...
+
+    def install(self, artifacts: Sequence[Path]) -> None:
+        """Bring the candidate's files (:meth:`.Candidate.artifacts`) to every node, whole and with the same checksums; nodes
+        may read them and not write them."""
+        ...
+
+    def place(self, node: str) -> None:
+        """Make the disk that the controller has just formatted in ``NodeSpec.data`` the disk of the node, which has none.
+
+        Where a node's files are not on the controller's disk, the controller's ``data`` is gone afterwards.
+        """
+        ...
+
+    def wipe(self, node: str, aside: str) -> None:
+        """Move the disk of a node without processes aside, to the name ``aside`` beside it; the node has no disk then.
+
+        A directory ``aside`` is in ``NodeSpec.directory`` afterwards, an empty one where the files are elsewhere.
+        """
+        ...
+
+    def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
+        """Copy those files of the node's disk that match into ``target``, with their paths relative to the disk.
+
+        ``patterns`` are as for :meth:`pathlib.Path.glob`. The node's output and what its launches named in ``writes`` are whole
+        in ``NodeSpec.directory`` afterwards. Raises Problem for evidence that cannot be copied faithfully: too large, or no
+        regular file (a node's symbolic link is never followed).
+        """
         ...
 
     def down(self) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from clusters.backends.local.doctor import doctor as examine_local
+from clusters.backends.registry import find_backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def examine() -> list[Finding]:
         findings.append(Finding("java", True, f"version {java.version} at {java.home}"))
     except Problem as problem:
         findings.append(Finding("java", False, problem.what, problem.remedy))
-    findings += [Finding(tried.name, tried.ok, tried.detail, tried.remedy) for tried in examine_local()]
+    findings += [Finding(tried.name, tried.ok, tried.detail, tried.remedy) for tried in find_backend("local").examine()]
     maven = shutil.which("mvn")
     findings.append(
         Finding(

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from clusters.cluster import Launch, NodeSpec
+from clusters.cluster import HERE, Launch, NodeSpec, Site
 from workloads.history.manifest import CandidateEntry, Manifest, Timers
 
 
@@ -25,6 +25,8 @@ class Quorum:
     directory_ids: dict[str, str]
     """node → directory id that its first disk is formatted with, chosen before anything starts"""
     seed: int
+    site: Site = HERE
+    """what nodes call the controller's files and programs"""
 
     @property
     def voters(self) -> tuple[NodeSpec, ...]:
@@ -52,16 +54,23 @@ class Candidate(Protocol):
         """Fetch and verify what is run (idempotent, cached); ``say`` tells progress with sizes and times."""
         ...
 
+    def artifacts(self) -> Sequence[Path]:
+        """Files and directories of the controller that nodes read when they run: code, jars. Known after :meth:`install`."""
+        ...
+
     def format(self, quorum: Quorum, node: NodeSpec, *, first: bool) -> Disk:
-        """Format the empty ``node.data`` as an operator would; after a wipe ``first`` is False: a new directory id."""
+        """Format the empty ``node.data`` as an operator would; after a wipe ``first`` is False: a new directory id.
+
+        It happens on the controller; :meth:`clusters.cluster.Cluster.place` brings the disk to the node.
+        """
         ...
 
     def launch(self, quorum: Quorum, node: NodeSpec, incarnation: int) -> Launch:
         """How to start the node on its formatted disk."""
         ...
 
-    def keep(self, node: NodeSpec) -> Sequence[Path]:
-        """Files under ``node.data`` that are evidence, to copy at each kill and stop."""
+    def keep(self) -> Sequence[str]:
+        """Patterns (:meth:`pathlib.Path.glob`) of the files on a node's disk that are evidence, to copy at each end of a process."""
         ...
 
     def evidence(self, manifest: Manifest, run: Path) -> Iterator[tuple[str, pa.Table]]:

@@ -13,7 +13,7 @@ def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is left, remove nothing.")] = False,
 ) -> int:
     """Show what killed or crashed runs left on this machine, and remove it. Running runs are not touched."""
-    from clusters.backends.local.ledger import pending, sweep
+    from clusters.backends.leftovers import pending, sweep
 
     left = pending() if dry_run else sweep()
     if not left:

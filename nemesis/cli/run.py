@@ -12,6 +12,11 @@ import typer
 def run(  # noqa: PLR0917 - the options of a command line are its parameters
     scenario: Annotated[str, typer.Argument(help="What is broken: a name that `nemesis list` shows.")],
     candidate: Annotated[str, typer.Option(help="What is tested: reference or kafka.")] = "reference",
+    cluster: Annotated[str, typer.Option(help="Where nodes run: local, docker or ssh.")] = "local",
+    image: Annotated[
+        str | None, typer.Option(help="docker: an image to use as it is, instead of the project's own.")
+    ] = None,
+    inventory: Annotated[Path | None, typer.Option(help="ssh: the TOML file that lists the machines.")] = None,
     version: Annotated[
         str | None, typer.Option(help="Release of Apache Kafka, e.g. 3.9.2; the newest by default.")
     ] = None,
@@ -41,6 +46,7 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
     Progress goes to stderr, the result to stdout. The first Ctrl-C heals, stops and checks what was recorded; the second
     leaves at once, and the next command cleans up.
     """
+    from clusters.backends.backend import Place
     from nemesis import scenario as scenarios
     from nemesis.cli.session import run_and_judge
     from nemesis.life.plan import RunOptions, named_timers
@@ -67,5 +73,7 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
         defects=tuple(defect or ()),
         master=master,
         timers=named_timers(timers),
+        cluster=cluster,
+        place=Place(image=image, inventory=inventory),
     )
     return run_and_judge(options, as_json=as_json)

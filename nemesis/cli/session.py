@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from checker.session import Begun, begin_session
-from clusters.backends.local.ledger import sweep
+from clusters.backends.leftovers import sweep
 from nemesis.cli.outcome import print_outcomes, say_first_steps
 from nemesis.cli.screen import Screen
 from nemesis.exit_codes import ExitCode, of_verdict

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
-from clusters.backends.local.plan import plan_nodes
+from clusters.backends.registry import find_backend
 from nemesis.life.plan import RunPlan
 from nemesis.life.progress import Progress
 from nemesis.life.run import Run
@@ -22,8 +22,8 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
     options = plan.options
     now = datetime.now(UTC)
     folder = new_run(options.store, options.scenario.name, options.seed, now)
-    specs = plan_nodes(folder, plan.voters, options.observers)
-    for node in specs:
+    planned = find_backend(options.cluster).plan(folder, plan.voters, options.observers, options.place)
+    for node in planned.nodes:
         node.directory.mkdir(parents=True)
     manifest = Manifest(
         run_id=run_id(folder),
@@ -34,7 +34,8 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         started_at=now.isoformat(timespec="microseconds"),
         started_monotonic_ns=time.monotonic_ns(),
         tool_version=_tool_version(),
-        backend="local",
+        backend=options.cluster,
+        place=dict(planned.place),
         candidate=CandidateEntry(
             name=options.candidate,
             version=options.version or "",
@@ -46,9 +47,14 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         ),
         nodes=tuple(
             NodeEntry(
-                name=node.name, node_id=node.node_id, role=node.role, address=node.address, port=node.port, host="local"
+                name=node.name,
+                node_id=node.node_id,
+                role=node.role,
+                address=node.address,
+                port=node.port,
+                host=node.host,
             )
-            for node in specs
+            for node in planned.nodes
         ),
         timers=options.timers,
         workload=plan.workload.name,

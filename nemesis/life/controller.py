@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from clusters.backends.local.cluster import LocalCluster
+from clusters.backends.registry import find_backend
 from clusters.candidates.candidate import Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.evidence.identity import uuid_to_text
@@ -62,8 +62,10 @@ async def control(run: Run) -> Manifest:
         async with _phase(run, journal, "deploy", "fetching the candidate and making the network"):
             entry = await asyncio.to_thread(run.plan.candidate.install, run.progress.say)
             run.manifest = msgspec.structs.replace(run.manifest, candidate=entry)
-            cluster = LocalCluster(_specs(run))
-            await asyncio.to_thread(cluster.up)
+            options = run.plan.options
+            cluster = find_backend(options.cluster).make(_specs(run), options.place)
+            await asyncio.to_thread(cluster.up, run.progress.say)
+            await asyncio.to_thread(cluster.install, run.plan.candidate.artifacts())
         await _live(run, journal, cluster)
     finally:
         if cluster is not None:
@@ -332,6 +334,7 @@ def _quorum(run: Run, cluster: Cluster) -> Quorum:
         kind=run.plan.kind,
         directory_ids=identities,
         seed=run.manifest.seed,
+        site=cluster.site,
     )
 
 

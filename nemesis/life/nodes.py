@@ -15,7 +15,7 @@ from typing import Any
 from clusters.candidates.candidate import Candidate, Quorum
 from clusters.cluster import Cluster
 from clusters.collect.collection import Collection
-from nemesis.store.evidence import copy_evidence
+from nemesis.store.evidence import write_collection
 from workloads.problem import Problem
 
 Record = Callable[[str, Mapping[str, Any]], None]
@@ -88,6 +88,7 @@ class Nodes:
         spec, life = self._specs[name], self._lives[name]
         spec.data.mkdir(parents=True, exist_ok=True)
         disk = self._candidate.format(self._quorum, spec, first=first)
+        self._cluster.place(name)
         life.directory_id, life.assigned = disk.directory_id, disk.assigned
         self._event(name, "format")
 
@@ -145,10 +146,10 @@ class Nodes:
 
     def wipe(self, name: str) -> tuple[str | None, str | None]:
         """Move the ended node's disk aside and format an empty one; returns its directory ids (old, new)."""
-        spec, life = self._specs[name], self._lives[name]
+        life = self._lives[name]
         with life.lock:
             old = life.directory_id
-            spec.data.rename(spec.directory / f"data.wiped-{life.wipes}")
+            self._cluster.wipe(name, f"data.wiped-{life.wipes}")
             life.wipes += 1
             self._event(name, "wipe", detail=f"old directory id {old}")
             self.format(name, first=False)
@@ -206,7 +207,8 @@ class Nodes:
             final=final,
             reason=reason,
         )
-        copy_evidence(self._candidate, self._specs[name], collection)
+        patterns = self._candidate.keep()
+        write_collection(self._specs[name], collection, lambda target: self._cluster.fetch(name, patterns, target))
         life.collections += 1
 
     def _event(self, name: str, kind: str, detail: str | None = None) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from clusters.backends.backend import Place
 from clusters.candidates.candidate import Candidate
 from nemesis.candidates import make_candidate
 from nemesis.faults.registry import PARTITIONS
@@ -55,6 +56,9 @@ class RunOptions:
     timers: Timers = TIMERS
 
 
+    cluster: str = "local"
+    """the backend's name"""
+    place: Place = field(default_factory=Place)
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """What will be done."""

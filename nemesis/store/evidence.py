@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clusters.backends.files import copy_matching
 from clusters.candidates.candidate import Candidate
 from clusters.cluster import NodeSpec
 from clusters.collect.collection import Collection, read_collections
@@ -19,20 +21,17 @@ from workloads.history.manifest import Manifest, NodeEntry
 from workloads.journal_tables import JournalContents, read_journal
 
 
-def copy_evidence(candidate: Candidate, node: NodeSpec, collection: Collection) -> None:
+def write_collection(node: NodeSpec, collection: Collection, copy: Callable[[Path], None]) -> None:
     """Copy the node's evidence files into ``collections/<number>``; ``collection.json`` comes last and marks a whole copy."""
     target = node.directory / "collections" / str(collection.number)
     target.mkdir(parents=True, exist_ok=True)
-    for path in candidate.keep(node):
-        copy = target / path.relative_to(node.data)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, copy)
+    copy(target)
     (target / "collection.json").write_bytes(msgspec.json.encode(collection))
 
 
 def specification(run: Path, node: NodeEntry) -> NodeSpec:
     """The node of a stored run."""
-    return NodeSpec(node.name, node.node_id, node.role, node.address, node.port, run / NODES / node.name)
+    return NodeSpec(node.name, node.node_id, node.role, node.address, node.port, run / NODES / node.name, node.host)
 
 
 def collect_leftovers(run: Path, manifest: Manifest, candidate: Candidate, journal: JournalContents) -> None:
@@ -54,7 +53,7 @@ def collect_leftovers(run: Path, manifest: Manifest, candidate: Candidate, journ
             final=True,
             reason="end",
         )
-        copy_evidence(candidate, spec, collection)
+        write_collection(spec, collection, partial(copy_matching, spec.data, candidate.keep()))
 
 
 def write_tables(run: Path, manifest: Manifest, candidate: Candidate, journal: JournalContents) -> None:

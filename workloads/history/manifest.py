@@ -78,6 +78,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """``time.monotonic_ns()`` at the start of the run: what a node's own trace counts from (same machine only)"""
     tool_version: str
     backend: str
+    """where nodes ran: ``local``, ``docker``, ``ssh``"""
+    place: dict[str, str] = {}
+    """what the backend tells of it: the image and the engine, the inventory"""
     candidate: CandidateEntry
     nodes: tuple[NodeEntry, ...]
     timers: Timers

@@ -6,15 +6,15 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from clusters.backends.local import ledger
+from clusters.backends import files, ledger
 from clusters.backends.local.channel import Channel
 from clusters.backends.local.plan import check_addresses
-from clusters.cluster import CpuUse, Launch, NodeSpec
+from clusters.cluster import HERE, CpuUse, Launch, NodeSpec, Site
 from clusters.links import Links, Pair
 from workloads.problem import Problem
 
@@ -47,8 +47,17 @@ class LocalCluster:
         """The lab's name: the ledger's key, and the value of ``NEMESIS_LAB`` in the environment of its processes."""
         return self._lab
 
-    def up(self) -> None:
-        """Make the lab. Raises Problem ``namespaces-not-permitted``, ``links-not-available``, ``ledger-not-writable``, …"""
+    @property
+    def site(self) -> Site:
+        """Nodes are processes of this machine."""
+        return HERE
+
+    def up(self, say: Callable[[str], None] = lambda _: None) -> None:
+        """Make the lab, in a tenth of a second.
+
+        Raises Problem ``namespaces-not-permitted``, ``links-not-available``, ``ledger-not-writable``, …
+        """
+        del say
         if self._channel is not None:
             raise Problem("lab-exists", f"{self._lab} is up already.", "Take it down first.")
         addresses = {node.name: node.address for node in self._nodes}
@@ -79,6 +88,22 @@ class LocalCluster:
                 "`nemesis clean` shows and ends what is left.",
             )
         ledger.erase(self._ledger, self._lab)
+
+    def install(self, artifacts: Sequence[Path]) -> None:
+        """Nothing to do: nodes see the controller's files."""
+
+    def place(self, node: str) -> None:
+        """Nothing to do: the disk was formatted where the node has it."""
+        self._known(node)
+
+    def wipe(self, node: str, aside: str) -> None:
+        """Rename the disk. Raises Problem ``disk-not-moved``."""
+        directory = self._spec(node).directory
+        files.move_aside(directory, self._spec(node).data.name, aside)
+
+    def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
+        """Copy evidence from the disk; see :func:`clusters.backends.files.copy_matching`."""
+        files.copy_matching(self._spec(node).data, patterns, target)
 
     def start(self, node: str, launch: Launch) -> None:
         """Start the node's process. Raises Problem ``node-runs`` or ``node-not-started``."""
@@ -153,3 +178,7 @@ class LocalCluster:
             if name not in self._names:
                 raise Problem("unknown-node", f"There is no node {name}.", f"Nodes: {', '.join(sorted(self._names))}.")
         return names[0]
+    def _spec(self, node: str) -> NodeSpec:
+        self._known(node)
+        return next(spec for spec in self._nodes if spec.name == node)
+

@@ -8,9 +8,9 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from clusters.backends.backend import Finding
 from clusters.backends.local.cluster import LocalCluster
 from clusters.backends.local.plan import plan_nodes
 from clusters.cluster import Launch
@@ -19,16 +19,6 @@ from workloads.problem import Problem
 
 _CONNECT_PATIENCE_S = 5.0
 _EXIT_PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was tried. ``remedy`` is empty where it worked, or where an earlier failure kept it from being tried."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 def doctor(ledger_directory: Path | None = None) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from clusters.candidates.kafka.evidence import read_evidence
 from clusters.candidates.kafka.install import ClassPath
 from clusters.candidates.kafka.java import Java, find_java
 from clusters.candidates.kafka.releases import NEWEST, Release, parse_release
-from clusters.cluster import Launch, NodeSpec
+from clusters.cluster import HERE, Launch, NodeSpec
 from clusters.wire.metadata_topic import PARTITION_NAME
 from workloads.history.manifest import CandidateEntry, Manifest
 from workloads.problem import Problem
@@ -109,6 +110,11 @@ class KafkaCandidate:
             raise RuntimeError("install() comes before format() and launch()")
         return self._java, self._path
 
+    def artifacts(self) -> Sequence[Path]:
+        """The directory of the jars, and the class archive."""
+        _, path = self._installed()
+        return (path.directory,) if self._archive is None else (path.directory, self._archive)
+
     def format(self, quorum: Quorum, node: NodeSpec, *, first: bool) -> Disk:
         """Format the empty ``node.data``; see :mod:`clusters.candidates.kafka.formatting`."""
         java, path = self._installed()
@@ -125,7 +131,8 @@ class KafkaCandidate:
         if self._bootstrap is not None:
             formatting.format_by_hand(path, self._bootstrap, quorum, node, planned, first=first)
         else:
-            properties = configuration.write_configuration(self._release, quorum, node)
+            # The tool runs on the controller, in the controller's words.
+            properties = configuration.write_configuration(self._release, replace(quorum, site=HERE), node)
             formatting.format_with_tool(java, path, properties, quorum, node, first=first)
         return formatting.formatted(node, planned)
 
@@ -137,22 +144,20 @@ class KafkaCandidate:
         """Write the node's configuration and say how its JVM is started."""
         java, path = self._installed()
         properties = configuration.write_configuration(self._release, quorum, node)
-        main = (_MAIN, str(properties))
+        main = (_MAIN, quorum.site.inside(properties))
         return Launch(
             argv=configuration.java_command(
-                java, path, properties.parent / "logging.properties", main, archive=self._archive
+                java, path, properties.parent / "logging.properties", main, archive=self._archive, site=quorum.site
             ),
             env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
             cwd=node.directory,
             output=node.directory / "output" / f"{incarnation}.log",
+            needs=(properties.parent,),
         )
 
-    def keep(self, node: NodeSpec) -> Sequence[Path]:
+    def keep(self) -> Sequence[str]:
         """The files that hold the node's promises and its log."""
-        top = [node.data / name for name in ("meta.properties", "bootstrap.checkpoint")]
-        log = node.data / PARTITION_NAME
-        inside = [path for pattern in _KEPT_IN_LOG for path in sorted(log.glob(pattern))]
-        return [path for path in (*top, *inside) if path.is_file()]
+        return ("meta.properties", "bootstrap.checkpoint", *(f"{PARTITION_NAME}/{name}" for name in _KEPT_IN_LOG))
 
     def evidence(self, manifest: Manifest, run: Path) -> Iterator[tuple[str, pa.Table]]:
         """Read the stored disks and outputs of a run: tables ``log_entries``, ``quorum_states``, ``snapshots``, ``node_events``."""

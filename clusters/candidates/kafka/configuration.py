@@ -6,6 +6,7 @@ fetch timeouts without fetches from a majority (KIP-595, ``LeaderState``), so th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from clusters.candidates.candidate import Quorum
 from clusters.candidates.kafka.install import ClassPath
 from clusters.candidates.kafka.java import Java
 from clusters.candidates.kafka.releases import Release
-from clusters.cluster import NodeSpec
+from clusters.cluster import HERE, NodeSpec, Site
 from workloads.history.manifest import Timers
 
 LISTENER = "CONTROLLER"
@@ -62,7 +63,7 @@ def server_properties(release: Release, quorum: Quorum, node: NodeSpec) -> dict[
         "listeners": endpoint,
         "controller.listener.names": LISTENER,
         "listener.security.protocol.map": f"{LISTENER}:PLAINTEXT",
-        "log.dirs": str(node.data),
+        "log.dirs": quorum.site.inside(node.data),
         "num.network.threads": "1",
         "num.io.threads": "2",
         "controller.quorum.election.timeout.ms": str(timers.election_timeout_ms),
@@ -136,6 +137,7 @@ def java_command(
     *,
     archive: Path | None = None,
     archive_at_exit: Path | None = None,
+    site: Site = HERE,
 ) -> tuple[str, ...]:
     """The command line of one JVM. Times in its log are UTC, so that they can be set against the start of the run."""
     switches = [
@@ -148,10 +150,11 @@ def java_command(
     ]
     switches += ["-Djava.awt.headless=true", "-Duser.timezone=UTC"]
     if archive is not None:
-        switches.append(f"-XX:SharedArchiveFile={archive}")
+        switches.append(f"-XX:SharedArchiveFile={site.inside(archive)}")
     if archive_at_exit is not None:
         switches.append(f"-XX:ArchiveClassesAtExit={archive_at_exit}")
     if logging is not None:
         variable = "log4j2.configurationFile" if path.release.log4j2 else "log4j.configuration"
-        switches.append(f"-D{variable}=file:{logging}")
-    return (str(java.executable), *switches, "-cp", path.text, *main)
+        switches.append(f"-D{variable}=file:{site.inside(logging)}")
+    class_path = os.pathsep.join(site.inside(jar) for jar in path.jars)
+    return (site.java or str(java.executable), *switches, "-cp", class_path, *main)

@@ -48,11 +48,6 @@ class ClassPath:
     directory: Path
     jars: tuple[Path, ...]
 
-    @property
-    def text(self) -> str:
-        """The value of Java's ``-cp``; spelt out, because an archive of classes is tied to it."""
-        return os.pathsep.join(str(jar) for jar in self.jars)
-
     def checksums(self) -> dict[str, str]:
         """File name → SHA-256 of every jar."""
         return {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in self.jars}

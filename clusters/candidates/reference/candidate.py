@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -17,7 +16,7 @@ from clusters.candidates.candidate import Disk, Quorum
 from clusters.candidates.reference.core.decisions import Decisions
 from clusters.candidates.reference.core.defects import decisions, defect
 from clusters.candidates.reference.server.configuration import NodeAddress, ServerConfig
-from clusters.cluster import Launch, NodeSpec
+from clusters.cluster import Launch, NodeSpec, Site
 from clusters.collect import leader_epochs, meta_properties, quorum_state
 from clusters.collect.disk import collect_disk
 from clusters.collect.meta_properties import MetaProperties
@@ -41,6 +40,7 @@ PROMISES = (
 EVIDENCE = ("log_entries", "node_events", "quorum_states", "lifecycle", "quorum_samples")
 _PROJECT = Path(__file__).parents[3]
 _PACKAGES = ("clusters/candidates/reference", "clusters/collect", "clusters/evidence", "clusters/wire")
+_RUN_PACKAGES = ("clusters", "workloads")
 _MODULE = "clusters.candidates.reference.server"
 
 
@@ -74,6 +74,10 @@ class ReferenceCandidate:
             provenance=provenance,
         )
 
+    def artifacts(self) -> Sequence[Path]:
+        """The packages of this project that a server imports."""
+        return tuple(_PROJECT / name for name in _RUN_PACKAGES)
+
     def format(self, quorum: Quorum, node: NodeSpec, *, first: bool) -> Disk:
         """Write ``meta.properties``: with the planned directory id on a node's first disk, with a fresh one after a wipe (R853-30)."""
         node.data.mkdir(parents=True, exist_ok=True)
@@ -99,21 +103,18 @@ class ReferenceCandidate:
         config = server_config(quorum, node, incarnation, trace, self._defects)
         config_path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
         return Launch(
-            argv=(sys.executable, "-m", _MODULE, "--config", str(config_path)),
-            env=_environment(),
+            argv=(quorum.site.python, "-m", _MODULE, "--config", quorum.site.inside(config_path)),
+            env=_environment(quorum.site, node),
             cwd=node.directory,
             output=node.directory / "output" / f"{incarnation}.log",
+            needs=(config_path, trace.parent),
+            writes=(trace,),
         )
 
-    def keep(self, node: NodeSpec) -> Sequence[Path]:
+    def keep(self) -> Sequence[str]:
         """Identity, promises, epochs and the log."""
-        partition = node.data / PARTITION_NAME
-        small = [
-            node.data / meta_properties.NAME,
-            partition / quorum_state.NAME,
-            partition / leader_epochs.NAME,
-        ]
-        return [*(path for path in small if path.exists()), *sorted(partition.glob("*.log"))]
+        in_log = (quorum_state.NAME, leader_epochs.NAME, "*.log")
+        return (meta_properties.NAME, *(f"{PARTITION_NAME}/{name}" for name in in_log))
 
     def evidence(self, manifest: Manifest, run: Path) -> Iterator[tuple[str, pa.Table]]:
         """Read disks and traces of all nodes."""
@@ -134,8 +135,8 @@ def server_config(
         node_id=node.node_id,
         incarnation=incarnation,
         cluster_id=quorum.cluster_id,
-        data_directory=str(node.data),
-        trace_path=str(trace),
+        data_directory=quorum.site.inside(node.data),
+        trace_path=quorum.site.inside(trace),
         nodes=tuple(
             NodeAddress(
                 node_id=each.node_id,
@@ -157,13 +158,19 @@ def server_config(
     )
 
 
-def _environment() -> dict[str, str]:
-    """Nodes find this project first, and keep compiled modules: a start without them costs half a second more."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    search_path = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
-    env.update(PYTHONPATH=search_path, PYTHONPYCACHEPREFIX=str(cache / "nemesis" / "bytecode"))
-    return env
+def _environment(site: Site, node: NodeSpec) -> dict[str, str]:
+    """Nodes find this project first, and keep compiled modules: a start without them costs half a second more.
+
+    Nodes of another machine or image keep theirs for themselves: nobody else runs what they compiled.
+    """
+    own = node.directory / "bytecode"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nemesis" / "bytecode"
+    search_path = [site.inside(_PROJECT), os.environ.get("PYTHONPATH", "") if site.own else ""]
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
+        "PYTHONPYCACHEPREFIX": str(cache) if site.own else site.inside(own),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
 
 
 def source_checksums() -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from clusters.backends.files import copy_matching
 from clusters.candidates.candidate import Quorum
 from clusters.candidates.kafka.candidate import KafkaCandidate
 from clusters.candidates.kafka.formatting import directory_id_for
@@ -99,10 +99,7 @@ class Loopback:
         self.collected[name] = number + 1
         target = spec.directory / "collections" / str(number)
         target.mkdir(parents=True)
-        for path in self.candidate.keep(spec):
-            copy = target / path.relative_to(spec.data)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, copy)
+        copy_matching(spec.data, self.candidate.keep(), target)
         collection = Collection(
             node=name,
             directory_id=self.directory_ids[name],

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from local_lab import PATIENCE_S, carriers, within
 
-from clusters.backends.local import ledger as ledgers
+from clusters.backends import ledger as ledgers
+from clusters.backends import leftovers
 from clusters.backends.local.cluster import LocalCluster
 from clusters.backends.local.plan import plan_nodes
 from workloads.problem import Problem
@@ -69,17 +70,17 @@ def test_no_process_survives_a_killed_controller_and_the_sweep_clears_its_ledger
     directory = tmp_path / "ledger"
     mark = f"NEMESIS_LAB={lab}"
     assert len(carriers(mark)) >= 4
-    assert ledgers.pending(directory) == []
+    assert leftovers.pending(directory) == []
     process.send_signal(number)
     process.wait(PATIENCE_S)
     assert within(PATIENCE_S, lambda: not carriers(mark) and not carriers(name))
     # A process that is ending has lost its environment a moment before it is gone.
-    assert within(PATIENCE_S, lambda: not any(left.processes for left in ledgers.pending(directory)))
-    (left,) = ledgers.pending(directory)
-    assert (left.lab, left.run, left.controller, left.processes) == (lab, str(tmp_path), process.pid, ())
-    assert [each.lab for each in ledgers.sweep(directory)] == [lab]
+    assert within(PATIENCE_S, lambda: not any(left.remains for left in leftovers.pending(directory)))
+    (left,) = leftovers.pending(directory)
+    assert (left.lab, left.run, left.controller, left.remains) == (lab, str(tmp_path), process.pid, ())
+    assert [each.lab for each in leftovers.sweep(directory)] == [lab]
     assert list(directory.iterdir()) == []
-    assert ledgers.sweep(directory) == []
+    assert leftovers.sweep(directory) == []
 
 
 BRIEF = """
@@ -113,9 +114,9 @@ def test_whenever_a_controller_is_killed_nothing_survives(tmp_path: Path, delay_
         process.kill()
     mark = f"NEMESIS_LAB=lab-{process.pid}-"
     assert within(PATIENCE_S, lambda: not carriers(name) and not carriers(mark))
-    assert all(left.controller == process.pid for left in ledgers.pending(directory))
-    assert all(left.problem is None for left in ledgers.sweep(directory))
-    assert ledgers.pending(directory) == []
+    assert all(left.controller == process.pid for left in leftovers.pending(directory))
+    assert all(left.problem is None for left in leftovers.sweep(directory))
+    assert leftovers.pending(directory) == []
     assert not directory.exists() or list(directory.iterdir()) == []
 
 
@@ -125,11 +126,11 @@ def test_the_sweep_ends_an_agent_that_outlived_its_controller(tmp_path: Path) ->
         agent = ledgers.started(survivor.pid)
         assert agent is not None
         ledgers.write(tmp_path, dead_entry("lab-1-dead", (agent,)))
-        assert [left.processes for left in ledgers.pending(tmp_path)] == [(survivor.pid,)]
+        assert [left.remains for left in leftovers.pending(tmp_path)] == [(f"process {survivor.pid}",)]
         assert survivor.poll() is None
-        assert [left.problem for left in ledgers.sweep(tmp_path)] == [None]
+        assert [left.problem for left in leftovers.sweep(tmp_path)] == [None]
         assert survivor.wait(PATIENCE_S) == -signal.SIGKILL
-    assert ledgers.pending(tmp_path) == []
+    assert leftovers.pending(tmp_path) == []
 
 
 def test_a_process_that_has_the_number_of_a_dead_agent_is_not_touched(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_a_process_that_has_the_number_of_a_dead_agent_is_not_touched(tmp_path: 
         own = ledgers.started(stranger.pid)
         assert own is not None
         ledgers.write(tmp_path, dead_entry("lab-1-dead", (ledgers.Started(own.pid, own.ticks - 1),)))
-        assert [left.processes for left in ledgers.sweep(tmp_path)] == [()]
+        assert [left.remains for left in leftovers.sweep(tmp_path)] == [()]
         assert stranger.poll() is None
         stranger.kill()
     assert list(tmp_path.iterdir()) == []
@@ -164,13 +165,13 @@ def test_entries_of_other_hosts_and_process_namespaces_are_left_alone(tmp_path: 
     ledgers.write(tmp_path, ledgers.Entry(**{**fields, "lab": "lab-1-far", "host": "elsewhere"}))
     ledgers.write(tmp_path, ledgers.Entry(**{**fields, "lab": "lab-1-inner", "pid_namespace": 1}))
     ledgers.write(tmp_path, ledgers.Entry(**{**fields, "lab": "lab-1-reboot", "boot": "earlier", "pid_namespace": 1}))
-    assert [left.lab for left in ledgers.sweep(tmp_path)] == ["lab-1-reboot"]
+    assert [left.lab for left in leftovers.sweep(tmp_path)] == ["lab-1-reboot"]
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["lab-1-far", "lab-1-inner"]
 
 
 def test_a_damaged_entry_is_told_and_kept(tmp_path: Path) -> None:
     (tmp_path / "lab-1-torn.json").write_text('{"lab": "lab-1')
-    (left,) = ledgers.sweep(tmp_path)
+    (left,) = leftovers.sweep(tmp_path)
     assert left.problem is not None
     assert "is not a ledger entry" in str(left)
     assert [path.name for path in tmp_path.iterdir()] == ["lab-1-torn.json"]
@@ -181,14 +182,14 @@ def test_a_draft_of_a_dead_writer_is_swept_and_one_of_a_living_writer_is_not(tmp
         ended.wait()
     (tmp_path / f"lab-{ended.pid}-aa.draft").write_text("{")
     (tmp_path / f"lab-{os.getpid()}-bb.draft").write_text("{")
-    assert [left.controller for left in ledgers.sweep(tmp_path)] == [ended.pid]
+    assert [left.controller for left in leftovers.sweep(tmp_path)] == [ended.pid]
     assert [path.name for path in tmp_path.iterdir()] == [f"lab-{os.getpid()}-bb.draft"]
 
 
 def test_the_entry_stands_before_the_lab_and_goes_after_it(make_lab: Any, ledger: Path) -> None:
     lab = make_lab(1)
     assert [path.stem for path in ledger.iterdir()] == [lab.cluster.lab]
-    assert ledgers.pending(ledger) == []
+    assert leftovers.pending(ledger) == []
     lab.cluster.start("n1", lab.launch("sleep", "600"))
     assert len(lab.processes()) >= 3
     lab.cluster.down()

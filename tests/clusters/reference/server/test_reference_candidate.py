@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from clusters.backends.files import copy_matching
 from clusters.candidates.candidate import Quorum
 from clusters.candidates.reference.candidate import PROMISES, ReferenceCandidate, source_checksums
 from clusters.candidates.reference.core.effects import Persist
@@ -97,15 +98,19 @@ def test_a_launch_tells_who_votes_and_how_timers_are_set(quorum, defects, jitter
     assert launch.output == quorum.nodes[3].directory / "output" / "7.log"
 
 
-def test_what_is_kept_are_the_files_that_collectors_read(quorum):
+def kept(candidate, node, target):
+    copy_matching(node.data, candidate.keep(), target)
+    return {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
+
+
+def test_what_is_kept_are_the_files_that_collectors_read(quorum, tmp_path):
     candidate, node = ReferenceCandidate(), quorum.nodes[0]
     candidate.format(quorum, node, first=True)
-    assert [path.name for path in candidate.keep(node)] == ["meta.properties"]
+    assert kept(candidate, node, tmp_path / "first") == {"meta.properties"}
     storage = Storage(OsDisk(node.data), 10_000)
     storage.recover()
     storage.persist(Persist(append=[Batch(0, 1, DATA, (Command("append", 5),))]), 0)
-    names = {path.relative_to(node.data).as_posix() for path in candidate.keep(node)}
-    assert names == {
+    assert kept(candidate, node, tmp_path / "second") == {
         "meta.properties",
         "__cluster_metadata-0/leader-epoch-checkpoint",
         "__cluster_metadata-0/00000000000000000000.log",

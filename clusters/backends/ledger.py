@@ -1,7 +1,8 @@
-"""What a lab will start, written down before it starts, so that the next command can end what a dead controller left behind.
+"""What a cluster will start, written down before it starts, so that the next command can end what a dead controller left behind.
 
-One file a lab. A process is known by its number *and* its start time: a number that the kernel gave to somebody else since is never
-killed. Labs of other hosts, and of process namespaces that we cannot see into, are left alone.
+One file a cluster; :mod:`.leftovers` reads them. A process is known by its number *and* its start time: a number that the
+kernel gave to somebody else since is never killed. Clusters of other hosts, and of process namespaces that we cannot see into,
+are left alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -43,27 +43,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     controller: Started
     agents: tuple[Started, ...] = ()
     """processes outside of the lab; everything inside dies with them"""
+    backend: str = "local"
+    place: dict[str, str] = {}
+    """what the backend needs to find the rest again: an engine's address, an inventory"""
     written: str
     """UTC, ISO 8601: for people"""
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """What a dead controller left: its ledger entry, and which of its processes still live."""
-
-    path: Path
-    lab: str
-    run: str
-    controller: int
-    processes: tuple[int, ...]
-    problem: str | None = None
-    """why it could not be read or ended; then the entry stays"""
-
-    def __str__(self) -> str:
-        text = f"{self.lab} of {self.run or 'an unknown run'} (controller {self.controller} has ended"
-        if self.processes:
-            text += f", still running: {', '.join(map(str, self.processes))}"
-        return f"{text})" + (f": {self.problem}" if self.problem else "")
 
 
 def default_directory() -> Path:
@@ -86,8 +70,8 @@ def started(pid: int) -> Started | None:
     return None if fields[0] in "ZX" else Started(pid, int(fields[19]))
 
 
-def new_entry(lab: str, run: Path) -> Entry:
-    """The entry of a lab of this process, of which nothing exists yet."""
+def new_entry(lab: str, run: Path, backend: str = "local", place: Mapping[str, str] | None = None) -> Entry:
+    """The entry of a lab of this process, of which nothing exists yet. A lab's name begins with ``lab-<our process id>-``."""
     controller = started(os.getpid())
     if controller is None:
         raise Problem("proc-missing", "/proc does not show this process.", "Mount /proc.")
@@ -95,9 +79,11 @@ def new_entry(lab: str, run: Path) -> Entry:
         lab=lab,
         run=str(run.absolute()),
         host=socket.gethostname(),
-        boot=_boot(),
-        pid_namespace=_pid_namespace(),
+        boot=boot(),
+        pid_namespace=pid_namespace(),
         controller=controller,
+        backend=backend,
+        place=dict(place or {}),
         written=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
 
@@ -125,59 +111,40 @@ def erase(directory: Path, lab: str) -> None:
         (directory / f"{lab}.json").unlink()
 
 
-def pending(directory: Path | None = None) -> list[Leftover]:
-    """What dead controllers left behind. Changes nothing."""
-    directory = directory or default_directory()
-    return [leftover for leftover, _ in _dead(directory)]
-
-
-def sweep(directory: Path | None = None) -> list[Leftover]:
-    """End what dead controllers left running and erase their entries; returns what was found.
-
-    An entry of which something could not be ended stays, and its ``problem`` says why.
-    """
-    directory = directory or default_directory()
-    found = []
-    for leftover, living in _dead(directory):
-        problem = leftover.problem or _end_all(living)
-        if problem is None:
-            leftover.path.unlink(missing_ok=True)
-        found.append(
-            Leftover(leftover.path, leftover.lab, leftover.run, leftover.controller, leftover.processes, problem)
-        )
-    return found
-
-
-def _dead(directory: Path) -> Iterator[tuple[Leftover, list[Started]]]:
+def dead(directory: Path) -> Iterator[tuple[Path, Entry | str]]:
+    """(file, entry) of each controller that has ended; a text instead of the entry says why the file cannot be read."""
     for path in sorted(directory.glob("*.json")):
         try:
             entry = msgspec.json.decode(path.read_bytes(), type=Entry)
         except FileNotFoundError:
             continue  # another command was quicker
         except (OSError, msgspec.DecodeError) as error:
-            yield Leftover(path, path.stem, "", 0, (), f"{path} is not a ledger entry: {error}"), []
+            yield path, f"{path} is not a ledger entry: {error}"
             continue
         if entry.host != socket.gethostname():
             continue
-        living: list[Started] = []
-        if entry.boot == _boot():
-            if entry.pid_namespace != _pid_namespace() or started(entry.controller.pid) == entry.controller:
-                continue
-            living = [agent for agent in entry.agents if started(agent.pid) == agent]
-        pids = tuple(agent.pid for agent in living)
-        yield Leftover(path, entry.lab, entry.run, entry.controller.pid, pids), living
-    yield from _drafts(directory)
+        if entry.boot == boot() and (
+            entry.pid_namespace != pid_namespace() or started(entry.controller.pid) == entry.controller
+        ):
+            continue
+        yield path, entry
 
 
-def _drafts(directory: Path) -> Iterator[tuple[Leftover, list[Started]]]:
-    """Entries whose writer died while writing; nothing had been started for them, or the whole entry is beside them."""
+def drafts(directory: Path) -> Iterator[tuple[Path, int]]:
+    """(file, controller) of entries whose writer died while writing; nothing had been started for them, or the whole entry is
+    beside them."""
     for path in sorted(directory.glob("*.draft")):
         pid = int(path.stem.split("-")[1]) if path.stem.startswith("lab-") else 0
         if pid and started(pid) is None:
-            yield Leftover(path, path.stem, "", pid, ()), []
+            yield path, pid
 
 
-def _end_all(processes: list[Started]) -> str | None:
+def living(processes: Iterable[Started]) -> tuple[Started, ...]:
+    """Those that still run."""
+    return tuple(each for each in processes if started(each.pid) == each)
+
+
+def end_all(processes: Iterable[Started]) -> str | None:
     """Kill each and wait until it is gone; returns what went wrong."""
     for process in processes:
         try:
@@ -201,9 +168,11 @@ def _end_all(processes: list[Started]) -> str | None:
     return None
 
 
-def _boot() -> str:
+def boot() -> str:
+    """Which boot of this machine this is."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _pid_namespace() -> int:
+def pid_namespace() -> int:
+    """Which process namespace this process is in, by its inode."""
     return os.stat("/proc/self/ns/pid").st_ino

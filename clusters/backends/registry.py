@@ -1,0 +1,20 @@
+"""The backends by name. A new one is a module that has the functions of :class:`.backend.Backend`, and one case here."""
+
+from __future__ import annotations
+
+from clusters.backends.backend import Backend
+from workloads.problem import Problem
+
+BACKENDS = {
+    "local": "processes in network namespaces of this machine, as root or as an ordinary user",
+}
+"""name → what it is; imports nothing, since most commands need no backend at all"""
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of this name. Raises Problem (usage) for another one."""
+    if name == "local":
+        from clusters.backends.local import backend as local
+
+        return local
+    raise Problem("cluster-unknown", f"There is no cluster {name!r}.", f"There are {', '.join(BACKENDS)}.", usage=True)
