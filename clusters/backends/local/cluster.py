@@ -178,7 +178,7 @@ class LocalCluster:
             if name not in self._names:
                 raise Problem("unknown-node", f"There is no node {name}.", f"Nodes: {', '.join(sorted(self._names))}.")
         return names[0]
+
     def _spec(self, node: str) -> NodeSpec:
         self._known(node)
         return next(spec for spec in self._nodes if spec.name == node)
-
