@@ -14,7 +14,7 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     directory_id: str | None
     assigned: bool
     incarnation: int
-    """of the process that had written the files"""
+    """of the process that had written the files; on a disk that none has written to yet, of the next one"""
     number: int
     ts_ns: int
     final: bool

@@ -31,6 +31,8 @@ class _Life:
     assigned: bool = False
     running: bool = False
     paused: bool = False
+    blank: bool = True
+    """no process has run on this disk since it was formatted"""
     wipes: int = 0
     collections: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -89,7 +91,7 @@ class Nodes:
         spec.data.mkdir(parents=True, exist_ok=True)
         disk = self._candidate.format(self._quorum, spec, first=first)
         self._cluster.place(name)
-        life.directory_id, life.assigned = disk.directory_id, disk.assigned
+        life.directory_id, life.assigned, life.blank = disk.directory_id, disk.assigned, True
         self._event(name, "format")
 
     def start(self, name: str) -> None:
@@ -101,7 +103,7 @@ class Nodes:
             launch = self._candidate.launch(self._quorum, spec, life.incarnation)
             self._event(name, "start")
             self._cluster.start(name, launch)
-            life.running, life.paused = True, False
+            life.running, life.paused, life.blank = True, False, False
 
     def kill(self, name: str, reason: str = "kill") -> bool:
         """End the node's process with kill -9 and copy its evidence; False when it had ended by itself before."""
@@ -201,7 +203,7 @@ class Nodes:
             node=name,
             directory_id=life.directory_id,
             assigned=life.assigned,
-            incarnation=life.incarnation,
+            incarnation=life.incarnation + life.blank,
             number=life.collections,
             ts_ns=self._now_ns(),
             final=final,

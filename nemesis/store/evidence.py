@@ -37,23 +37,34 @@ def specification(run: Path, node: NodeEntry) -> NodeSpec:
 def collect_leftovers(run: Path, manifest: Manifest, candidate: Candidate, journal: JournalContents) -> None:
     """Take the final copies that a killed controller did not take; its nodes ended with it."""
     lives = {row["node"]: row for row in journal.tables["lifecycle"].to_pylist()}
+    disks = _disks(journal)
     for node in manifest.nodes:
         taken = read_collections(run, node.name)
         spec = specification(run, node)
-        if any(collection.final for collection, _ in taken) or not spec.data.is_dir():
-            continue
+        disk = disks.get(node.name)
+        if any(collection.final for collection, _ in taken) or not spec.data.is_dir() or disk == "wipe":
+            continue  # after a wipe that was not followed by a format nobody knows whose disk it would be
         last = lives.get(node.name)
         collection = Collection(
             node=node.name,
             directory_id=last["directory_id"] if last else node.directory_id,
             assigned=bool(last and last["assigned"]),
-            incarnation=last["incarnation"] if last else 0,
+            incarnation=(last["incarnation"] if last else 0) + (disk == "format"),
             number=len(taken),
             ts_ns=last["ts_ns"] if last else 0,
             final=True,
             reason="end",
         )
         write_collection(spec, collection, partial(copy_matching, spec.data, candidate.keep()))
+
+
+def _disks(journal: JournalContents) -> dict[str, str]:
+    """What befell each node's disk last: ``format`` (no process has run on it since), ``start`` or ``wipe``."""
+    return {
+        row["node"]: row["kind"]
+        for row in journal.tables["lifecycle"].to_pylist()
+        if row["kind"] in ("format", "start", "wipe")
+    }
 
 
 def write_tables(run: Path, manifest: Manifest, candidate: Candidate, journal: JournalContents) -> None:
