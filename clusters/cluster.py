@@ -89,6 +89,17 @@ class CpuUse:
     """runnable and not given a CPU (run-queue delay)"""
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far a node's clocks are ahead of the controller's, in ns; negative when they are behind."""
+
+    ahead_ns: int
+    """of CLOCK_MONOTONIC"""
+    wall_ahead_ns: int
+    error_ns: int
+    """both are known to within this"""
+
+
 class Cluster(Protocol):
     """A place where nodes run. All calls block, are safe to call from any thread, and raise
     :class:`workloads.problem.Problem` when the place itself fails.
@@ -180,4 +191,8 @@ class Cluster(Protocol):
 
     def cpu(self, node: str) -> CpuUse | None:
         """CPU use of the node's processes, None when there are none."""
+        ...
+
+    def clocks(self) -> Mapping[str, Clock]:
+        """How far the clocks of nodes on other machines are ahead; nodes that read the controller's own are not listed."""
         ...

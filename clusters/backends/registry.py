@@ -7,6 +7,7 @@ from workloads.problem import Problem
 
 BACKENDS = {
     "local": "processes in network namespaces of this machine, as root or as an ordinary user",
+    "ssh": "machines that an inventory file lists (--inventory), one node a machine",
 }
 """name → what it is; imports nothing, since most commands need no backend at all"""
 
@@ -17,4 +18,8 @@ def find_backend(name: str) -> Backend:
         from clusters.backends.local import backend as local
 
         return local
+    if name == "ssh":
+        from clusters.backends.ssh import backend as ssh
+
+        return ssh
     raise Problem("cluster-unknown", f"There is no cluster {name!r}.", f"There are {', '.join(BACKENDS)}.", usage=True)

@@ -1,8 +1,8 @@
 """Traces that nodes write themselves → rows of ``node_events``.
 
 ``nodes/<node>/trace/<incarnation>.jsonl``: the first line is a :class:`.trace_head.TraceHead`, each further line a row: ``seq``
-(0, 1, … without gaps), ``ts_ns`` (absolute, of CLOCK_MONOTONIC), ``kind`` and the columns of ``node_events`` that the kind has. A
-kill may tear the last line: it is dropped. Anything else that cannot be read raises Problem.
+(0, 1, … without gaps), ``ts_ns`` (absolute, of the node's CLOCK_MONOTONIC), ``kind`` and the columns of ``node_events`` that the kind
+has. A kill may tear the last line: it is dropped. Anything else that cannot be read raises Problem.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def _table(manifest: Manifest, head: TraceHead, rows: list[_Row]) -> pa.Table:
     }
     for name in _COLUMNS:
         columns[name] = pa.array([getattr(row, name) for row in rows], NODE_EVENTS.field(name).type)
-    columns["ts_ns"] = pa.array([row.ts_ns - manifest.started_monotonic_ns for row in rows], pa.int64())
+    ahead_ns = next((node.clock_ahead_ns for node in manifest.nodes if node.name == head.node), 0)
+    began_ns = manifest.started_monotonic_ns + ahead_ns
+    columns["ts_ns"] = pa.array([row.ts_ns - began_ns for row in rows], pa.int64())
     return pa.table([columns[name] for name in NODE_EVENTS.names], schema=NODE_EVENTS)
 
 

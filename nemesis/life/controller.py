@@ -65,6 +65,7 @@ async def control(run: Run) -> Manifest:
             options = run.plan.options
             cluster = find_backend(options.cluster).make(_specs(run), options.place)
             await asyncio.to_thread(cluster.up, run.progress.say)
+            _note_clocks(run, cluster)
             await asyncio.to_thread(cluster.install, run.plan.candidate.artifacts())
         await _live(run, journal, cluster)
     finally:
@@ -109,6 +110,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):
             await _end(background)
             await asyncio.to_thread(nodes.finish)
+            _note_clocks(run, cluster)
     finally:
         await _end(background)
 
@@ -322,6 +324,20 @@ def _note_load(run: Run, journal: Journal, result: LoadResult) -> None:
         raise Problem(
             "client-crashed", f"A client raised what it must not: {result.crashes[0]}.", "Report this defect of ours."
         )
+
+
+def _note_clocks(run: Run, cluster: Cluster) -> None:
+    """Keep how far the nodes' clocks are ahead, as well as it is known by now: their traces are shifted by it."""
+    clocks = cluster.clocks()
+    nodes = [
+        msgspec.structs.replace(
+            node, clock_ahead_ns=clock.ahead_ns, wall_ahead_ns=clock.wall_ahead_ns, clock_error_ns=clock.error_ns
+        )
+        if (clock := clocks.get(node.name))
+        else node
+        for node in run.manifest.nodes
+    ]
+    run.manifest = msgspec.structs.replace(run.manifest, nodes=tuple(nodes))
 
 
 def _quorum(run: Run, cluster: Cluster) -> Quorum:

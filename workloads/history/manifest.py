@@ -34,6 +34,11 @@ class NodeEntry(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     directory_id: str | None = None
     assigned: bool = False
+    clock_ahead_ns: int = 0
+    """how far the node's CLOCK_MONOTONIC is ahead of the controller's; not 0 on another machine only"""
+    wall_ahead_ns: int = 0
+    clock_error_ns: int = 0
+    """both are known to within this"""
 
 
 class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +80,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     """UTC, ISO 8601 with microseconds: the wall clock at the same moment"""
     started_monotonic_ns: int
-    """``time.monotonic_ns()`` at the start of the run: what a node's own trace counts from (same machine only)"""
+    """``time.monotonic_ns()`` of the controller at the start of the run: what times of a node's own trace count from"""
     tool_version: str
     backend: str
     """where nodes ran: ``local``, ``docker``, ``ssh``"""

@@ -14,7 +14,7 @@ import msgspec
 from clusters.backends import files, ledger
 from clusters.backends.local.channel import Channel
 from clusters.backends.local.plan import check_addresses
-from clusters.cluster import HERE, CpuUse, Launch, NodeSpec, Site
+from clusters.cluster import HERE, Clock, CpuUse, Launch, NodeSpec, Site
 from clusters.links import Links, Pair
 from workloads.problem import Problem
 
@@ -161,6 +161,10 @@ class LocalCluster:
         """CPU use of the node's processes since its start, None when there are none."""
         seconds = self._live.call("cpu", node=self._known(node))
         return None if seconds is None else CpuUse(*seconds)
+
+    def clocks(self) -> Mapping[str, Clock]:
+        """Nodes read the controller's own clocks."""
+        return {}
 
     @property
     def agent_pid(self) -> int:

@@ -1,7 +1,7 @@
 """The outputs of a node's processes → rows of ``node_events``.
 
 Each incarnation has a file of its own, ``nodes/<node>/output/<incarnation>.log``; the order of its lines is the order of events.
-Times are the JVM's wall clock set against the wall clock at the start of the run: for display and for windows of liveness.
+Times are the JVM's wall clock set against the controller's at the start of the run: for display and for windows of liveness.
 
 A node's first state is a ``start`` row (what it recovered from disk) and a ``state`` row. Its vote for itself is not logged as a
 vote: it is the transition to candidate. Kafka's INFO lines do not tell the voter's own log end, so ``log_end`` of a vote is null.
@@ -55,7 +55,8 @@ def collect_outputs(run: Path, manifest: Manifest, node: str, directory_ids: dic
 
     Raises Problem ``damaged-output`` for a file that is not named by its incarnation.
     """
-    began_ns = started_wall_ns(manifest)
+    ahead_ns = next((each.wall_ahead_ns for each in manifest.nodes if each.name == node), 0)
+    began_ns = started_wall_ns(manifest) + ahead_ns
     rows: list[Row] = []
     for incarnation, path in _outputs(run / "nodes" / node / "output"):
         head = {

@@ -16,9 +16,16 @@ VOTE = b'{"seq":1,"ts_ns":1600,"kind":"vote","granted":true,"pre_vote":false,"pe
 
 
 @dataclass(frozen=True)
+class Node:
+    name: str
+    clock_ahead_ns: int
+
+
+@dataclass(frozen=True)
 class Run:
     run_id: str = "s/1"
     started_monotonic_ns: int = 1000
+    nodes: tuple[Node, ...] = ()
 
 
 def test_rows_have_the_columns_of_node_events(tmp_path):
@@ -30,6 +37,13 @@ def test_rows_have_the_columns_of_node_events(tmp_path):
     assert (start["node"], start["directory_id"], start["incarnation"], start["ts_ns"]) == ("n1", "d", 2, 500)
     assert (start["kind"], start["epoch"], start["voters"]) == ("start", 3, ["n1", "n2"])
     assert (vote["seq"], vote["granted"], vote["pre_vote"], vote["peer"], vote["epoch"]) == (1, True, False, "n2", None)
+
+
+def test_times_of_another_machine_are_set_back_by_how_far_its_clock_is_ahead(tmp_path):
+    path = tmp_path / "2.jsonl"
+    path.write_bytes(HEAD + START)
+    run = Run(nodes=(Node("n2", 7), Node("n1", 1200)))
+    assert read_trace(path, run).column("ts_ns").to_pylist() == [1500 - 1000 - 1200]
 
 
 def test_a_torn_last_line_is_dropped_at_every_byte(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from clusters.candidates.kafka.node_log import collect_outputs
 from tests.clusters.kafka.manifests import manifest
+from workloads.history.manifest import NodeEntry
 from workloads.problem import Problem
 
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -69,6 +70,15 @@ def test_times_count_from_the_start_of_the_run_and_events_from_their_order(run):
     found = rows(run)
     assert found[0]["ts_ns"] == 20_347 * 1_000_000
     assert [row["seq"] for row in found] == list(range(len(found)))
+
+
+def test_times_of_another_machine_are_set_back_by_how_far_its_wall_clock_is_ahead(run):
+    ahead = NodeEntry(
+        name="n1", node_id=1, role="voter", address="10.99.0.1", port=9093, host="far", wall_ahead_ns=2_000_000_000
+    )
+    there = manifest(started_at="2026-11-21T15:38:00+00:00", nodes=(ahead,))
+    shifted = collect_outputs(run, there, "n1", {}).column("ts_ns").to_pylist()
+    assert shifted == [row["ts_ns"] - 2_000_000_000 for row in rows(run)]
 
 
 def test_what_a_kill_left_of_the_last_line_is_dropped(run):

@@ -1,0 +1,78 @@
+"""The backend ``ssh`` for the registry: see :class:`clusters.backends.backend.Backend`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from clusters.backends import ledger as ledgers
+from clusters.backends.backend import Finding, Place, Planned
+from clusters.backends.ssh.cluster import SshCluster
+from clusters.backends.ssh.inventory import EXAMPLE, Machine, read_inventory
+from clusters.backends.ssh.leftovers import ledger_machines, look
+from clusters.cluster import NodeSpec
+from workloads.problem import Problem
+
+PORT = 9093
+
+
+def plan(run: Path, voters: int, observers: int, place: Place) -> Planned:
+    """Node *i* on machine *i* of the inventory. Raises Problem (usage) for an inventory that cannot be used or is too short."""
+    machines = _machines(place)
+    wanted = voters + observers
+    if wanted > len(machines):
+        raise Problem(
+            "too-few-machines",
+            f"{wanted} nodes need a machine each, and the inventory {place.inventory} has {len(machines)}.",
+            "Add machines to it, or lower --nodes and --observers.",
+            usage=True,
+        )
+    nodes = tuple(
+        NodeSpec(
+            name=f"n{number}",
+            node_id=number,
+            role="voter" if number <= voters else "observer",
+            address=machine.address,
+            port=PORT,
+            directory=run / "nodes" / f"n{number}",
+            host=machine.host,
+        )
+        for number, machine in enumerate(machines[:wanted], start=1)
+    )
+    return Planned(nodes, {"inventory": str(place.inventory)})
+
+
+def make(nodes: Sequence[NodeSpec], place: Place, ledger: Path | None = None) -> SshCluster:
+    """A cluster that is not up yet."""
+    return SshCluster(nodes, _machines(place)[: len(nodes)], ledger)
+
+
+def examine(ledger: Path | None = None) -> list[Finding]:
+    """Nothing of this machine is needed; machines are tried with ``--inventory``."""
+    del ledger
+    return []
+
+
+def end(entry: ledgers.Entry) -> str | None:
+    """End the agents of a dead controller and remove what is left."""
+    failed = [
+        str(found) for found in look(ledger_machines(entry.place), entry.lab, dry_run=False) if found.state == "failed"
+    ]
+    return "; ".join(failed) or None
+
+
+def remains(entry: ledgers.Entry) -> Sequence[str]:
+    """What is on the machines; asks each."""
+    found = look(ledger_machines(entry.place), entry.lab, dry_run=True)
+    return tuple(f"{each.detail} on {each.machine}" for each in found)
+
+
+def _machines(place: Place) -> tuple[Machine, ...]:
+    if place.inventory is None:
+        raise Problem(
+            "inventory-missing",
+            "--cluster ssh needs to know the machines.",
+            f"Name them in a file like {EXAMPLE} and give --inventory FILE.",
+            usage=True,
+        )
+    return read_inventory(place.inventory)

@@ -1,0 +1,176 @@
+"""Machines for tests: real sshd processes in network namespaces of the test's own, with an inventory that names them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+KEEPER = Path(__file__).with_name("keeper.py")
+PATIENCE_S = 20.0
+AHEAD_S = 1000
+"""how far each further machine's monotonic clock is ahead, where the kernel has time namespaces"""
+
+_NEWNET = 0x4000_0000
+_CONFIG = """\
+Port {port}
+ListenAddress {host}
+HostKey {key}
+PidFile none
+AuthorizedKeysFile {authorized}
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+PermitRootLogin prohibit-password
+LogLevel ERROR
+"""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def within(patience_s: float, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@dataclass
+class Machines:
+    """Running machines. Their network is reached from inside of :meth:`inside` only, by this thread and what it starts."""
+
+    folder: Path
+    count: int
+    inventory: Path
+    process: subprocess.Popen[bytes]
+    network: int
+    plan: dict[str, Any]
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be in the controller's network namespace: sockets, threads and processes made here are too."""
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        assert _libc.setns(self.network, _NEWNET) == 0
+        try:
+            yield
+        finally:
+            assert _libc.setns(home, _NEWNET) == 0
+            os.close(home)
+
+    def disk(self, number: int) -> Path:
+        """What machine ``number`` (from 1) has at the inventory's ``data``."""
+        return self.folder / f"disk{number}"
+
+    def run(self, number: int, command: str) -> str:
+        """Run a command on a machine, through ssh as a person would; its output."""
+        machine = self.plan["machines"][number - 1]
+        with self.inside():
+            done = subprocess.run(
+                [
+                    *("ssh", "-i", str(self.folder / "key"), "-o", f"UserKnownHostsFile={self.folder / 'known_hosts'}"),
+                    *("-o", "BatchMode=yes", "-p", str(machine["port"]), f"root@{machine['host']}", command),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def control_cable(self, number: int, state: str) -> None:
+        """Take the control cable of a machine ``up`` or ``down``."""
+        with self.inside():
+            subprocess.run(["ip", "link", "set", f"c{number}", state], check=True, timeout=PATIENCE_S)
+
+    def close(self) -> None:
+        """End the machines and all that runs on them."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        os.close(self.network)
+
+
+def start_machines(folder: Path, count: int = 3, *, lease_s: float = 30.0, own_clocks: bool = True) -> Machines:
+    """Make keys and configurations, start the machines, write the inventory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / "data"
+    data.mkdir()
+    _key(folder / "key")
+    machines = []
+    for number in range(1, count + 1):
+        machine = {
+            "number": number,
+            "host": f"10.88.{number}.2",
+            "gateway": f"10.88.{number}.1",
+            "address": f"10.99.0.{number}",
+            "port": 2200 + number,
+            "disk": str(folder / f"disk{number}"),
+            "config": str(folder / f"sshd{number}.conf"),
+            "ahead_s": AHEAD_S * number,
+        }
+        Path(machine["disk"]).mkdir()
+        _key(folder / f"host{number}")
+        Path(machine["config"]).write_text(
+            _CONFIG.format(**machine, key=folder / f"host{number}", authorized=folder / "key.pub")
+        )
+        machines.append(machine)
+    (folder / "known_hosts").write_text("".join(_known(folder, each) for each in machines))
+    inventory = folder / "inventory.toml"
+    inventory.write_text(_inventory(folder, data, machines, lease_s))
+    plan = {"sshd": SSHD, "data": str(data), "machines": machines, "own_clocks": own_clocks}
+    process = subprocess.Popen(
+        [sys.executable, str(KEEPER), json.dumps(plan)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n", "the machines did not start"
+    network = os.open(f"/proc/{process.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    return Machines(folder, count, inventory, process, network, plan)
+
+
+def _key(path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=PATIENCE_S)
+
+
+def _known(folder: Path, machine: dict[str, Any]) -> str:
+    kind, key, *_ = (folder / f"host{machine['number']}.pub").read_text().split()
+    return f"[{machine['host']}]:{machine['port']} {kind} {key}\n"
+
+
+def _inventory(folder: Path, data: Path, machines: list[dict[str, Any]], lease_s: float) -> str:
+    text = f"""\
+data = "{data}"
+
+[defaults]
+user = "root"
+key = "{folder / "key"}"
+known_hosts = "{folder / "known_hosts"}"
+python = "{os.path.realpath(sys.executable)}"
+lease_s = {lease_s}
+"""
+    for machine in machines:
+        text += f"""
+[[machine]]
+host = "{machine["host"]}"
+port = {machine["port"]}
+address = "{machine["address"]}"
+"""
+    return text
