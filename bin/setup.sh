@@ -78,7 +78,7 @@ fill_venv() {
         run_quietly "making the virtual environment" "$python" -m venv --clear "$venv" || exit 255
     fi
     before=$(date +%s)
-    say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (0.6 GB to fetch, 1.1 GB on disk, about 1 minute)"
+    say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (0.6 GB to fetch, 1.1 to 1.3 GB on disk, about 1 minute)"
     run_quietly "the installation" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$lock" || exit 255
     rm -f "$venv/share/nemesis/archive-stamp"
     cp "$lock" "$stamp"
