@@ -7,6 +7,7 @@ from workloads.problem import Problem
 
 BACKENDS = {
     "local": "processes in network namespaces of this machine, as root or as an ordinary user",
+    "docker": "containers of this machine's docker engine, as root",
     "ssh": "machines that an inventory file lists (--inventory), one node a machine",
 }
 """name → what it is; imports nothing, since most commands need no backend at all"""
@@ -22,4 +23,8 @@ def find_backend(name: str) -> Backend:
         from clusters.backends.ssh import backend as ssh
 
         return ssh
+    if name == "docker":
+        from clusters.backends.docker import backend as docker
+
+        return docker
     raise Problem("cluster-unknown", f"There is no cluster {name!r}.", f"There are {', '.join(BACKENDS)}.", usage=True)

@@ -5,6 +5,6 @@ process namespace, so that the kernel ends everything of the lab with it, and it
 the nodes, from which every node can be reached and no way leads out of the machine.
 
 :mod:`.cluster` is what the rest of the project uses; :mod:`.channel` is the controller's end of the connection to the agent;
-:mod:`.namespaces`, :mod:`.network`, :mod:`.probes` and :mod:`.processes` are the agent's parts; :mod:`.doctor`
+:mod:`.namespaces`, :mod:`.network` and :mod:`.processes` are the agent's parts; :mod:`.doctor`
 tries what a machine permits.
 """

@@ -109,6 +109,7 @@ class ReferenceCandidate:
             output=node.directory / "output" / f"{incarnation}.log",
             needs=(config_path, trace.parent),
             writes=(trace,),
+            scratch=() if quorum.site.own else (_bytecode(node),),
         )
 
     def keep(self) -> Sequence[str]:
@@ -163,14 +164,17 @@ def _environment(site: Site, node: NodeSpec) -> dict[str, str]:
 
     Nodes of another machine or image keep theirs for themselves: nobody else runs what they compiled.
     """
-    own = node.directory / "bytecode"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nemesis" / "bytecode"
     search_path = [site.inside(_PROJECT), os.environ.get("PYTHONPATH", "") if site.own else ""]
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
-        "PYTHONPYCACHEPREFIX": str(cache) if site.own else site.inside(own),
+        "PYTHONPYCACHEPREFIX": str(cache) if site.own else site.inside(_bytecode(node)),
         "PYTHONDONTWRITEBYTECODE": "",
     }
+
+
+def _bytecode(node: NodeSpec) -> Path:
+    return node.directory / "bytecode"
 
 
 def source_checksums() -> dict[str, str]:

@@ -7,14 +7,28 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from clusters.backends.local.network import Network
 from clusters.links import Pair
 
 _TRIES = 3
 _TRY_S = 0.05
 _PAYLOAD = struct.Struct(">16sH")
+
+
+class Network(Protocol):
+    """Nodes with an address and a network namespace each."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Node → address."""
+        ...
+
+    def inside(self, node: str) -> AbstractContextManager[None]:
+        """Sockets that this thread makes meanwhile are the node's."""
+        ...
 
 
 @dataclass(slots=True)

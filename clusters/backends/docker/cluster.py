@@ -1,0 +1,224 @@
+"""The backend ``docker``: each node a container of an image, on an internal network of the run."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clusters.backends import files
+from clusters.backends import ledger as ledgers
+from clusters.backends.docker import marks
+from clusters.backends.docker.containers import Mount, NodeContainer
+from clusters.backends.docker.engine import connect, engine_address
+from clusters.backends.docker.image import ensure_base, image_id
+from clusters.backends.docker.network import Network
+from clusters.cluster import Clock, CpuUse, Launch, NodeSpec, Site
+from clusters.links import Links, Pair
+from workloads.problem import Problem
+
+SITE = Site(python="python3", java="java", own=False)
+"""paths are the same as on the controller, programs are the image's own"""
+
+
+class DockerCluster:
+    """Implements :class:`clusters.cluster.Cluster`. Safe to call from any number of threads at a time.
+
+    ``image`` is used as it is; None stands for the project's own, which is built when the engine has none.
+    """
+
+    def __init__(
+        self, nodes: Sequence[NodeSpec], image: str | None = None, ledger_directory: Path | None = None
+    ) -> None:
+        self._nodes = tuple(sorted(nodes, key=lambda node: node.node_id))
+        self._specs = {node.name: node for node in self._nodes}
+        self._image = image
+        self._ledger = ledger_directory or ledgers.default_directory()
+        self._lab = f"lab-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        self._client: Any = None
+        self._network: Network | None = None
+        self._containers: dict[str, NodeContainer] = {}
+        self._artifacts: tuple[Path, ...] = ()
+        self._ending = threading.Lock()
+
+    @property
+    def nodes(self) -> Sequence[NodeSpec]:
+        """All nodes, in order of node id."""
+        return self._nodes
+
+    @property
+    def site(self) -> Site:
+        """The controller's paths and the image's programs."""
+        return SITE
+
+    @property
+    def lab(self) -> str:
+        """The lab's name: the ledger's key, the network's name, and a label of everything that belongs to it."""
+        return self._lab
+
+    def up(self, say: Callable[[str], None] = lambda _: None) -> None:
+        """Find the image, make network, holders and filters. Raises Problem ``engine-…``, ``image-…``, ``ledger-not-writable``, …"""
+        if self._client is not None:
+            raise Problem("lab-exists", f"{self._lab} is up already.", "Take it down first.")
+        address = engine_address()
+        self._client = connect(address)
+        try:
+            image = self._image or ensure_base(self._client, say)
+            if image_id(self._client, image) is None:
+                raise unknown_image(image)
+            run = self._nodes[0].directory.parent.parent
+            entry = ledgers.new_entry(self._lab, run, "docker", {"engine": address})
+            ledgers.write(self._ledger, entry)
+            self._network = Network(self._client, entry, self._nodes)
+            self._network.build()
+            for node in self._nodes:
+                labels = marks.labels(entry, node.name)
+                holder = self._network.holder(node.name)
+                self._containers[node.name] = NodeContainer(self._client, node.name, holder, image, labels)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Remove every container and the network. Raises Problem ``lab-survives``; the ledger then keeps the entry."""
+        with self._ending:
+            client, self._client = self._client, None
+            if client is None:
+                return
+            problem = marks.remove(client, self._lab)
+            for container in self._containers.values():
+                container.close()
+            if self._network is not None:
+                self._network.close()
+            client.close()
+            if problem is not None:
+                raise Problem(
+                    "lab-survives",
+                    f"The engine does not remove all of {self._lab}: {problem}.",
+                    "`nemesis clean` tries it again.",
+                )
+            ledgers.erase(self._ledger, self._lab)
+
+    def install(self, artifacts: Sequence[Path]) -> None:
+        """Remember what is mounted, read-only, into every container."""
+        self._artifacts = tuple(artifacts)
+
+    def place(self, node: str) -> None:
+        """Nothing to do: the disk is mounted from where it was formatted."""
+        self._known(node)
+
+    def wipe(self, node: str, aside: str) -> None:
+        """Rename the disk. Raises Problem ``disk-not-moved``, and ``node-runs`` while something would go on writing to it."""
+        if self.alive(node):
+            raise Problem("node-runs", f"Node {node} has a running process.", "End it before its disk is wiped.")
+        spec = self._specs[self._known(node)]
+        files.move_aside(spec.directory, spec.data.name, aside)
+
+    def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
+        """Copy evidence from the disk; see :func:`clusters.backends.files.copy_matching`."""
+        spec = self._specs[self._known(node)]
+        for written in (spec.directory / "trace").glob("*"):
+            files.check_regular(written)
+        files.copy_matching(spec.data, patterns, target)
+
+    def start(self, node: str, launch: Launch) -> None:
+        """Start the node's next container. Raises Problem ``node-runs`` or ``node-not-started``."""
+        spec = self._specs[self._known(node)]
+        self._live(node).start(launch, self._mounts(spec, launch))
+
+    def alive(self, node: str) -> bool:
+        """Whether the node's container runs (paused ones do)."""
+        return self._live(node).alive()
+
+    def exit_status(self, node: str) -> int | None:
+        """The exit status of the last process that ended (negative: minus the signal), None while it runs."""
+        return self._live(node).status()
+
+    def signal(self, node: str, number: int) -> None:
+        """SIGKILL and SIGSTOP reach everything of the node, other signals its main process, with which the rest ends.
+
+        Nothing happens to a node without processes.
+        """
+        self._live(node).signal(number)
+
+    def wait_exit(self, node: str, timeout_s: float) -> bool:
+        """Wait until the node has no process; False when the time is over."""
+        return self._live(node).wait_exit(timeout_s)
+
+    def cut(self, links: Links) -> None:
+        """Make the link matrix exactly this one."""
+        for pair in links.cut:
+            self._known(*pair)
+        self._net.cut(links)
+
+    def probe(self, pairs: Sequence[Pair]) -> Mapping[Pair, bool]:
+        """Whether a datagram arrives, for each pair; at most 0.15 s for all of them, and at once when all are open."""
+        for pair in pairs:
+            self._known(*pair)
+        return self._net.probe(pairs)
+
+    def client_socket(self) -> socket.socket:
+        """A new, unconnected, non-blocking TCP socket of this machine, from which every node can be reached, whatever is cut."""
+        if self._client is None:
+            raise self._down()
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+
+    def cpu(self, node: str) -> CpuUse | None:
+        """CPU use of the node's processes since its start, None when there are none."""
+        return self._live(node).cpu()
+
+    def clocks(self) -> Mapping[str, Clock]:
+        """None is listed: containers read this machine's clocks."""
+        return {}
+
+    def _mounts(self, spec: NodeSpec, launch: Launch) -> list[Mount]:
+        """The node's directory, of which only its disk, traces and scratch can be written: what the controller writes there, and
+        where it goes, is out of the node's reach."""
+        writable = {spec.data, *(path.parent for path in launch.writes), *launch.scratch}
+        for path in writable:
+            path.mkdir(parents=True, exist_ok=True)
+        inside = [path for path in writable if path.is_relative_to(spec.directory)]
+        places = [Mount(spec.directory), *(Mount(path, writable=True) for path in sorted(inside))]
+        return [*places, *(Mount(path) for path in self._artifacts)]
+
+    @property
+    def _net(self) -> Network:
+        if self._network is None or self._client is None:
+            raise self._down()
+        return self._network
+
+    def _live(self, node: str) -> NodeContainer:
+        if self._client is None:
+            raise self._down()
+        return self._containers[self._known(node)]
+
+    def _down(self) -> Problem:
+        return Problem("lab-down", f"{self._lab} is not up.")
+
+    def _known(self, *names: str) -> str:
+        for name in names:
+            if name not in self._specs:
+                raise Problem("unknown-node", f"There is no node {name}.", f"Nodes: {', '.join(sorted(self._specs))}.")
+        return names[0]
+
+
+def unknown_image(name: str) -> Problem:
+    """What a person is told whose image the engine does not have."""
+    return Problem(
+        "image-unknown",
+        f"The docker engine has no image {name}.",
+        f"Bring it there first (`docker pull {name}`, `docker load`), or leave --image out.",
+        usage=True,
+    )
+
+
+def check_image(client: Any, name: str) -> str:
+    """The content id of the user's image. Raises Problem (usage) ``image-unknown``."""
+    found = image_id(client, name)
+    if found is None:
+        raise unknown_image(name)
+    return found
