@@ -1,20 +1,23 @@
 """A scenario: what is broken in a run, how often, and what a run of it must have seen to be judged.
 
-The shipped ones are TOML files in ``nemesis/scenarios``, each with a comment on top that says what it tries to break.
+The shipped ones are TOML files in ``nemesis/scenarios``, each with a comment on top that says what it tries to break; a person's own
+are read the same way (:func:`load` takes a name or a file). How a file is read, and its mistakes told: :mod:`nemesis.scenario_file`.
 """
 
 from __future__ import annotations
 
 import difflib
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from pathlib import Path
 
+from nemesis.faults.catalogue import CATALOGUE, Capability
+from nemesis.faults.parameters import BREAKING, Value
 from workloads.problem import Problem
 
-_KEYS = {"title", "text", "nodes", "gap_s", "warm_up_s", "faults", "needs", "known_hazard"}
-_FAULT_KEYS = {"fault", "weight", "replace_share", "hold"}
+DAMAGE = "disk"
+"""the budget of faults whose damage healing does not undo"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +25,28 @@ class FaultChoice:
     """One kind of fault of a scenario: its name, how often it is drawn, how long it holds.
 
     ``hold`` counts check-quorum periods; ``replace_share`` is the share of injections that go straight into the next
-    fault without healing in between.
+    fault without healing in between. Faults of one ``lane`` follow each other; those of different lanes overlap.
     """
 
     fault: str
     weight: float = 1.0
     replace_share: float = 0.0
     hold: float = 2.6
+    lane: str = ""
+    parameters: tuple[tuple[str, Value], ...] = ()
+    cost: int = 1
+    """how many nodes one such fault takes from its budget"""
+
+    @property
+    def budget(self) -> str:
+        """Which limit of the whole run it draws on, ``""`` for none."""
+        return DAMAGE if CATALOGUE[self.fault].damages else ""
+
+    @property
+    def targets(self) -> str | None:
+        """The role or node that it aims at, where the kind has that parameter."""
+        targets = CATALOGUE[self.fault].values(dict(self.parameters)).get("targets")
+        return None if targets is None else str(targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +56,33 @@ class Scenario:
     name: str
     title: str
     text: str
+    group: str = ""
+    """one of :data:`nemesis.faults.catalogue.GROUPS`, or empty"""
     nodes: int = 3
     """the least number of nodes on which it makes sense, and the default"""
     warm_up_s: float = 1.0
     gap_s: float = 1.2
     """between the healing of a fault and the next one"""
+    quorum_preserving: bool = True
+    """a majority of the voters is in service at all times, and a majority of the disks is never damaged"""
+    expect: str | None = None
+    """the verdict that a run of it should have: valid, invalid, unknown"""
     faults: tuple[FaultChoice, ...] = ()
     needs: dict[str, int] = field(default_factory=dict)
     known_hazard: dict[str, str] = field(default_factory=dict)
-    """``static`` → what is known to be bad about it on a static quorum"""
+    """``static``, ``dynamic``, ``any`` → what is known to be bad about it on such a quorum"""
+
+    def hazard(self, quorum: str) -> str:
+        """What is known to be bad about it on a ``static`` or ``dynamic`` quorum."""
+        return self.known_hazard.get(quorum) or self.known_hazard.get("any", "")
+
+    def capabilities(self) -> Mapping[Capability, tuple[str, ...]]:
+        """What a backend must be able to do → the faults that need it."""
+        needed: dict[Capability, list[str]] = {}
+        for choice in self.faults:
+            for capability in sorted(CATALOGUE[choice.fault].needs):
+                needed.setdefault(capability, []).append(choice.fault)
+        return {capability: tuple(dict.fromkeys(faults)) for capability, faults in needed.items()}
 
 
 def names() -> tuple[str, ...]:
@@ -56,7 +92,12 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Scenario:
-    """Read a shipped scenario. Raises :class:`Problem` (usage) for a name that does not exist."""
+    """Read a shipped scenario, or a person's own file (``FILE.toml``).
+
+    Raises :class:`Problem` (usage) for a name that does not exist and for a file with mistakes, each with its line.
+    """
+    if name.endswith(".toml"):
+        return _load_file(Path(name))
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
@@ -64,39 +105,55 @@ def load(name: str) -> Scenario:
         raise Problem(
             "scenario-unknown",
             f"There is no scenario {name!r}.",
-            f"{hint} `nemesis list` shows all of them.".strip(),
+            f"{hint} `nemesis list` shows all of them; a file of your own ends in .toml.".strip(),
             usage=True,
         )
     return parse(name, resources.files("nemesis.scenarios").joinpath(f"{name}.toml").read_text())
 
 
-def parse(name: str, text: str) -> Scenario:
-    """Read a scenario's TOML. Raises :class:`Problem` that names the key that is wrong."""
+def parse(name: str, text: str, source: str | None = None) -> Scenario:
+    """Read a scenario's TOML. Raises :class:`Problem` (usage) with every mistake, its file and line."""
+    from nemesis.scenario_file import read_scenario
+
+    return read_scenario(name, text, source or f"{name}.toml")
+
+
+def check_nodes(scenario: Scenario, voters: int, observers: int) -> None:
+    """Raises Problem (usage) where the scenario aims at nodes that a run of this size does not have."""
+    nodes = {f"n{number}" for number in range(1, voters + observers + 1)}
+    for choice in scenario.faults:
+        targets = choice.targets
+        if targets == "observer" and not observers:
+            raise Problem(
+                "no-observer",
+                f"{choice.fault} aims at an observer, and there is none.",
+                "Add --observers 1.",
+                usage=True,
+            )
+        if targets is not None and targets.startswith("n") and targets[1:].isdigit() and targets not in nodes:
+            raise Problem(
+                "node-unknown",
+                f"{choice.fault} aims at {targets}, and there are only {', '.join(sorted(nodes))}.",
+                "Raise --nodes, or aim at a role.",
+                usage=True,
+            )
+
+
+def breaks_quorum(choice: FaultChoice) -> bool:
+    """Whether the fault leaves no majority in service, or damages the disks of one."""
+    kind = CATALOGUE[choice.fault]
+    return (kind.out_of_service or kind.damages) and choice.targets in BREAKING
+
+
+def _load_file(path: Path) -> Scenario:
     try:
-        raw: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Problem("scenario-malformed", f"Scenario {name}: {error}.", "Mend the file.", usage=True) from error
-    _refuse_unknown(name, raw, _KEYS)
-    choices = []
-    for entry in raw.get("faults", ()):
-        _refuse_unknown(name, entry, _FAULT_KEYS)
-        choices.append(FaultChoice(**entry))
-    return Scenario(
-        name=name,
-        title=raw["title"],
-        text=raw["text"].strip(),
-        nodes=raw.get("nodes", 3),
-        warm_up_s=raw.get("warm_up_s", 1.0),
-        gap_s=raw.get("gap_s", 1.2),
-        faults=tuple(choices),
-        needs=dict(raw.get("needs", {})),
-        known_hazard=dict(raw.get("known_hazard", {})),
-    )
-
-
-def _refuse_unknown(name: str, table: dict[str, Any], known: set[str]) -> None:
-    for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(sorted(known))}."
-            raise Problem("scenario-malformed", f"Scenario {name} has an unknown key {key!r}.", hint, usage=True)
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise Problem(
+            "scenario-unreadable",
+            f"The scenario {path} cannot be read: {why}.",
+            "Name a TOML file; `nemesis init scenario FILE.toml` writes one with comments.",
+            usage=True,
+        ) from error
+    return parse(path.stem, text, str(path))

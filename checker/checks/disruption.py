@@ -6,8 +6,9 @@
   candidate (answers that were under way are given the fetch timeout). This needs no luck, and no excuse of starvation holds.
 * Faults that isolate only followers, for longer than any election timeout: the leader that was there, and answered as leader of
   the same epoch until the heal, is still the leader of that epoch afterwards, until the next fault or as long as the returned
-  node needs to stand for election. Not judged where anything else happened to a node, where a node starved after the heal, and
-  where a node that was cut off as leader shortly before comes back (a resigned leader may raise the epoch once).
+  node needs to stand for election. Not judged where anything else happened to a node, where another fault was still in force when
+  this one began, where a node starved after the heal, and where a node that was cut off as leader shortly before comes back (a
+  resigned leader may raise the epoch once).
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ kept AS (
     SELECT i.*
     FROM returns AS i
     LEFT SEMI JOIN judged AS j ON j.run_id = i.run_id AND j.fault_id = i.fault_id
+    LEFT ANTI JOIN ordered AS o
+        ON o.run_id = i.run_id AND o.fault_id <> i.fault_id AND o.started_ns < i.started_ns
+       AND coalesce(o.ended_ns, i.until_ns) > i.started_ns
     LEFT ANTI JOIN moments AS m
         ON m.run_id = i.run_id AND m.ts_ns <= i.until_ns
        AND m.ts_ns >= CASE WHEN m.is_excuse THEN i.ended_ns ELSE i.started_ns - i.election_ns END

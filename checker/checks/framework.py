@@ -3,8 +3,8 @@
 *faults-happened*. Every fault that was due was verified; as many isolations, faults, leader changes and operations on the cut-off
 side as the scenario needs. In a run that was stopped, faults that were not yet due are *not reached*, which is no finding.
 
-*evidence-complete*. What the candidate promised as evidence is there (:mod:`checker.gate`), no stored state was unreadable, and the
-run came to its end.
+*evidence-complete*. What the candidate promised as evidence is there (:mod:`checker.gate`), no stored state was unreadable but on a
+disk that a fault of the run had damaged before, and the run came to its end.
 
 *not-starved*. No finding of liveness was suspended because the controller stalled or a node lacked CPU.
 """
@@ -126,7 +126,10 @@ def _find_complete(tables: Tables) -> DataFrame:
         anomalies=f"""
             SELECT run_id, concat(node, ' copy ', collection) AS subject, NULL AS epoch, NULL AS offset, {NO_ANOMALY_COLUMNS},
                    array({_STORED}) AS witness
-            FROM stored_states WHERE problem IS NOT NULL""",
+            FROM stored_states AS s
+            LEFT ANTI JOIN lifecycle AS d
+                ON d.run_id = s.run_id AND d.node = s.node AND d.kind IN ('damage', 'restore') AND d.ts_ns <= s.ts_ns
+            WHERE problem IS NOT NULL""",
         tally="""
             SELECT r.run_id, count(c.run_id) AS evidence_rows, count(c.run_id) AS exercised,
                    CASE WHEN NOT max(r.finished)
@@ -139,7 +142,7 @@ def _find_complete(tables: Tables) -> DataFrame:
 
 def _say_complete(finding: Finding) -> str:
     (row,) = finding.witness
-    return f"The stored quorum state of {row['node']} (copy {row['collection']}) cannot be read: {row['problem']}."
+    return f"What {row['node']} had on its disk (copy {row['collection']}) cannot be read: {row['problem']}."
 
 
 EVIDENCE_COMPLETE = Check(

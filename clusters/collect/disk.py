@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from clusters.collect import meta_properties, quorum_state
 from clusters.collect.collection import Collection, read_collections
-from clusters.collect.log_segments import Decode, Log, read_log
+from clusters.collect.log_segments import Decode, Log, LogColumns, read_log
 from clusters.collect.quorum_state import StoredQuorumState
 from clusters.collect.snapshots import StoredSnapshot, read_snapshots
 from clusters.evidence.identity import node_name
@@ -23,8 +24,9 @@ def collect_disk(run: Path, manifest: Manifest, node: str, decode: Decode) -> di
     """Read every collection of one node: table name → rows.
 
     The files lie in a collection as they lay in the data directory: ``meta.properties`` and ``__cluster_metadata-0/``. The
-    directory id of a row is the one on that disk, and the collection's where the release writes none. Torn and foreign
-    ``quorum-state`` files become rows with a ``problem``; other foreign files raise Problem.
+    directory id of a row is the one on that disk, and the collection's where the release writes none. What cannot be read (a torn
+    ``quorum-state``, a segment or snapshot that is damaged or foreign) becomes the ``problem`` of the copy's row in ``quorum_states``: of
+    a damaged log no record counts as evidence, and no end either, since what lay behind the damage is not known.
     """
     try:
         collections = read_collections(run, node)
@@ -38,13 +40,31 @@ def collect_disk(run: Path, manifest: Manifest, node: str, decode: Decode) -> di
     for collection, directory in collections:
         identity = _directory_id(collection, directory)
         partition = directory / PARTITION_NAME
-        log = read_log(partition, decode)
+        log, damaged_log = _log(partition, decode)
+        snapshots, damaged_snapshot = _snapshots(partition)
         stored = quorum_state.read_quorum_state(partition / quorum_state.NAME)
+        problem = "; ".join(filter(None, (stored.problem, damaged_log, damaged_snapshot))) or None
         tables["log_entries"].append(_log_table(manifest.run_id, identity, collection, log))
-        tables["quorum_states"].append(_quorum_state_table(manifest.run_id, identity, collection, log, stored))
-        tables["snapshots"].append(_snapshot_table(manifest.run_id, identity, collection, read_snapshots(partition)))
+        tables["quorum_states"].append(
+            _quorum_state_table(manifest.run_id, identity, collection, log, replace(stored, problem=problem))
+        )
+        tables["snapshots"].append(_snapshot_table(manifest.run_id, identity, collection, snapshots))
     schemas = {"log_entries": LOG_ENTRIES, "quorum_states": QUORUM_STATES, "snapshots": SNAPSHOTS}
     return {name: pa.concat_tables(parts) if parts else schemas[name].empty_table() for name, parts in tables.items()}
+
+
+def _log(partition: Path, decode: Decode) -> tuple[Log, str | None]:
+    try:
+        return read_log(partition, decode), None
+    except Problem as damage:
+        return Log(LogColumns()), damage.what
+
+
+def _snapshots(partition: Path) -> tuple[list[StoredSnapshot], str | None]:
+    try:
+        return read_snapshots(partition), None
+    except Problem as damage:
+        return [], damage.what
 
 
 def _directory_id(collection: Collection, directory: Path) -> str | None:

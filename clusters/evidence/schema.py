@@ -168,7 +168,8 @@ LIFECYCLE = pa.schema(
         _DIRECTORY,
         pa.field("assigned", pa.bool_(), nullable=False),  # the framework gave the directory id, not the release
         pa.field("incarnation", pa.int32(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),  # format, start, stop, kill, pause, resume, crash, wipe, starved
+        # format, start, stop, kill, pause, resume, crash, wipe, starved; damage, restore (a fault changed what is on the disk)
+        pa.field("kind", pa.string(), nullable=False),
         _TS,
         pa.field("detail", pa.string()),
     ]

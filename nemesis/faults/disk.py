@@ -7,33 +7,33 @@ from dataclasses import dataclass
 
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
-from nemesis.faults.process import aim_by_role, start_and_wait, stayed_down
+from nemesis.faults.process import TOGETHER, Restarts, aim_by_role, kill_all, start_all, stayed_down
 from nemesis.faults.schedule import PlannedFault
 
 
 @dataclass(frozen=True, slots=True)
 class Wipe:
-    """Kill, move the disk aside, format an empty one; a start at the end of the hold."""
+    """Kill, move the disks aside, format empty ones; a start at the end of the hold."""
 
-    role: str
+    targets: str
+    restarts: Restarts = TOGETHER
 
     async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
-        """The node that has the role now."""
-        return await aim_by_role(field, self.role, planned.draw)
+        """The nodes that have the role now."""
+        return await aim_by_role(field, self.targets, planned.draw, damaged=True)
 
     async def inject(self, field: Field, aim: Aim) -> Effect:
         """Kill and wipe; an empty disk under another directory than before is what proves it."""
-        (node,) = aim.targets
-        was_alive = await asyncio.to_thread(field.nodes.kill, node, "kill")
-        old, new = await asyncio.to_thread(field.nodes.wipe, node)
-        return Effect(was_alive, f"directory id {old} was moved aside, the empty disk has {new}")
+        killed = await kill_all(field, aim.targets)
+        changed = await asyncio.gather(*(asyncio.to_thread(field.nodes.wipe, node) for node in aim.targets))
+        told = "; ".join(f"directory id {old} was moved aside, the empty disk has {new}" for old, new in changed)
+        return Effect(killed.verified, told)
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
-        """The node must still be down."""
+        """The nodes must still be down."""
         del since_ns
         return stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
-        """Start the node on its empty disk and wait until it answers."""
-        (node,) = aim.targets
-        return await start_and_wait(field, node)
+        """Start the nodes on their empty disks and wait until they answer."""
+        return await start_all(field, aim, self.restarts)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from clusters.links import OPEN, Links
 from nemesis.faults.field import Field
+from nemesis.faults.in_force import NOTHING, Claim
 from nemesis.faults.schedule import PlannedFault
 
 
@@ -18,7 +20,14 @@ class Aim:
     leader: str | None
     leader_epoch: int | None
     links: Links = OPEN
+    """cut for as long as the fault holds"""
     isolated: tuple[str, ...] = ()
+    claim: Claim = NOTHING
+    lane: str = ""
+    number: int = 0
+    """the fault's, unique in the run"""
+    draw: float = 0.0
+    """in [0, 1): what else is left to chance"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +38,12 @@ class Effect:
     detail: str = ""
 
 
+Rest = Callable[[float], Awaitable[bool]]
+"""sleeps for so many seconds, at most to the end of the hold; False when that has come (or the run is being stopped)"""
+
+
 class Fault(Protocol):
-    """One kind of fault."""
+    """One kind of fault, with its parameters."""
 
     async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
         """Choose the targets now; a text says why there is none (nobody leads)."""
@@ -46,4 +59,13 @@ class Fault(Protocol):
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Undo it, and verify that it is undone."""
+        ...
+
+
+@runtime_checkable
+class Acting(Protocol):
+    """A fault that goes on acting while it holds."""
+
+    async def during(self, field: Field, aim: Aim, rest: Rest) -> Effect:
+        """Act between injection and the end of the hold, as long as ``rest`` says True."""
         ...

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from clusters.cluster import Cluster
+from nemesis.faults.in_force import InForce
 from nemesis.life.nodes import Nodes
 
 _POLL_S = 0.05
@@ -34,6 +35,7 @@ class Field:
     watch: LeaderWatch
     now_ns: Callable[[], int]
     stop_patience_s: float
+    in_force: InForce = field(default_factory=InForce)
 
     async def leader(self, patience_s: float, *, other_than: str | None = None) -> tuple[str, int] | None:
         """Wait until somebody leads (somebody other than ``other_than``); None when nobody does within ``patience_s``."""
@@ -47,10 +49,10 @@ class Field:
             await asyncio.sleep(_POLL_S)
 
     async def answers(self, node: str, since_ns: int, patience_s: float) -> bool:
-        """Wait until the node has answered a sample after ``since_ns``."""
+        """Wait until the node has answered a sample after ``since_ns``; a node without a process never will."""
         deadline = self.now_ns() + int(patience_s * 1e9)
         while (self.watch.last_answer_ns(node) or -1) <= since_ns:
-            if self.now_ns() >= deadline:
+            if self.now_ns() >= deadline or not await asyncio.to_thread(self.cluster.alive, node):
                 return False
             await asyncio.sleep(_POLL_S)
         return True

@@ -1,23 +1,47 @@
-"""Every fault by its name: what scenarios may draw."""
+"""How each fault of the catalogue acts: from its name and parameters to a :class:`nemesis.faults.fault.Fault`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nemesis.faults.catalogue import CATALOGUE
+from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
 from nemesis.faults.fault import Fault
-from nemesis.faults.partition import Partition
-from nemesis.faults.process import Kill, Pause, Restart
+from nemesis.faults.partition import Flapping, Partition
+from nemesis.faults.pressure import CpuPressure, MemoryPressure
+from nemesis.faults.process import CrashLoop, Kill, Pause, Restart, Restarts
+from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.shapes import SHAPES
 
-PARTITIONS = SHAPES
-"""faults that change links only: they can replace each other without healing in between"""
+Make = Callable[[Mapping[str, Any]], Fault]
+"""from all parameters, already checked"""
 
-FAULTS: dict[str, Fault] = {
-    **{name: Partition() for name in sorted(SHAPES)},
-    "kill-leader": Kill("leader"),
-    "kill-follower": Kill("follower"),
-    "pause-leader": Pause("leader"),
-    "pause-follower": Pause("follower"),
-    "restart-next": Restart(),
-    "wipe-follower": Wipe("follower"),
-    "wipe-leader": Wipe("leader"),
+
+def _restarts(values: Mapping[str, Any]) -> Restarts:
+    return Restarts(values["order"], values["stagger_ms"])
+
+
+MAKERS: dict[str, Make] = {
+    **{name: lambda _: Partition() for name in SHAPES},
+    "isolate": lambda v: Partition(v["targets"], v["direction"]),
+    "flapping": lambda v: Flapping(v["targets"], v["cut_ms"], v["open_ms"]),
+    "kill": lambda v: Kill(v["targets"], _restarts(v)),
+    "pause": lambda v: Pause(v["targets"]),
+    "restart": lambda v: Restart(v["targets"], _restarts(v)),
+    "restart-next": lambda _: Restart(),
+    "crash-loop": lambda v: CrashLoop(v["targets"], v["up_ms"], v["down_ms"]),
+    "cpu-pressure": lambda v: CpuPressure(v["targets"], v["burners"]),
+    "memory-pressure": lambda v: MemoryPressure(v["targets"], v["headroom_mib"]),
+    "restore-old-disk": lambda v: RestoreOldDisk(v["targets"]),
+    "truncate-file": lambda v: DamageFile(v["targets"], v["file"], truncate_bytes=v["bytes"]),
+    "flip-bits": lambda v: DamageFile(v["targets"], v["file"], flip_bits=v["bits"]),
+    "wipe": lambda v: Wipe(v["targets"], _restarts(v)),
 }
+
+
+def fault_of(planned: PlannedFault) -> Fault:
+    """The fault that a plan means."""
+    kind = CATALOGUE[planned.fault]
+    return MAKERS[kind.acts_as](kind.values(dict(planned.parameters)))

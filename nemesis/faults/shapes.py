@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusters.links import Links, between, bridge, groups, majority_ring
+from clusters.links import OPEN, Links, between, bridge, groups, majority_ring, union
+from nemesis.faults.targets import turned
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +46,28 @@ def shape(  # noqa: PLR0911 - one return a shape reads best
     others = [node for node in nodes if node != leader]
     followers = [node for node in voters if node != leader]
     minority = (len(voters) - 1) // 2
-    turned = _turned(followers, draw)
+    around = turned(followers, draw)
     match fault:
         case "isolate-leader":
             return Cut(groups([leader], others), (leader,), (leader,))
         case "isolate-follower":
-            target = turned[0]
+            target = around[0]
             return Cut(groups([target], [n for n in nodes if n != target]), (target,), (target,))
         case "split-leader-in-minority":
-            side = [leader, *turned[: minority - 1]]
+            side = [leader, *around[: minority - 1]]
             return Cut(groups(side, [n for n in nodes if n not in side]), tuple(side), tuple(side))
         case "split-leader-in-majority":
-            side = turned[:minority]
+            side = around[:minority]
             return Cut(groups(side, [n for n in nodes if n not in side]), tuple(side), tuple(side))
         case "split-leader-and-observers":
             side = [leader, *observers]
             return Cut(groups(side, [n for n in nodes if n not in side]), tuple(side), tuple(side))
         case "majority-ring":
-            ring = _turned(list(voters), draw)
+            ring = turned(list(voters), draw)
             return Cut(majority_ring(ring), tuple(ring), ())
         case "bridge":
             return Cut(
-                bridge([leader, *turned[: minority - 1]], turned[-1], turned[minority - 1 : -1]), (turned[-1],), ()
+                bridge([leader, *around[: minority - 1]], around[-1], around[minority - 1 : -1]), (around[-1],), ()
             )
         case "leader-unheard":
             return Cut(between([leader], others), (leader,), (leader,))
@@ -75,7 +76,22 @@ def shape(  # noqa: PLR0911 - one return a shape reads best
     raise KeyError(fault)
 
 
-def _turned(nodes: list[str], draw: float) -> list[str]:
-    """The nodes as a ring, beginning where ``draw`` points."""
-    start = int(draw * len(nodes)) % len(nodes)
-    return nodes[start:] + nodes[:start]
+def isolation(side: Sequence[str], voters: Sequence[str], observers: Sequence[str], direction: str) -> Cut:
+    """``side`` against all others: ``out`` drops what it sends, ``in`` what is sent to it, ``both`` both."""
+    others = [node for node in (*voters, *observers) if node not in side]
+    links = union(
+        between(side, others) if direction in ("both", "out") else OPEN,
+        between(others, side) if direction in ("both", "in") else OPEN,
+    )
+    return Cut(links, tuple(side), _without_majority(links, voters, observers))
+
+
+def _without_majority(links: Links, voters: Sequence[str], observers: Sequence[str]) -> tuple[str, ...]:
+    """Nodes that exchange messages, both ways, with too few voters for a majority (a voter counts itself)."""
+
+    def partners(node: str) -> int:
+        return sum(
+            voter == node or ((node, voter) not in links.cut and (voter, node) not in links.cut) for voter in voters
+        )
+
+    return tuple(node for node in (*voters, *observers) if 2 * partners(node) <= len(voters))

@@ -64,6 +64,7 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         duration_s=options.duration_s,
         needs=plan.needs,
         known_hazard=plan.known_hazard,
+        expected=options.scenario.expect,
         machine=describe(),
     )
     write_manifest(folder, manifest)

@@ -140,7 +140,7 @@ async def _drive(run: Run, journal: Journal, where: Field, access: Access) -> No
         result = await loading
     _note_load(run, journal, result)
     async with _phase(run, journal, "final", "final reads at every node"):
-        asked = access.nodes if work.final_pinned else access.nodes[:1]
+        asked = await _with_process(run, journal, where, access.nodes if work.final_pinned else access.nodes[:1])
         done = await run_to_end(
             access,
             {node: work.final(node) for node in asked},
@@ -153,6 +153,15 @@ async def _drive(run: Run, journal: Journal, where: Field, access: Access) -> No
         )
         for node in (node for node, complete in done.items() if not complete):
             journal.note(run.now_ns(), f"the final reads at {node} did not all succeed within {limit_s:.0f} s")
+
+
+async def _with_process(run: Run, journal: Journal, where: Field, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the nodes that run: one that refuses its disk would be asked in vain for the whole limit. All, when none does."""
+    running = tuple([node for node in asked if await asyncio.to_thread(where.cluster.alive, node)])
+    for node in asked:
+        if running and node not in running:
+            journal.note(run.now_ns(), f"{node} does not run any more: no final reads there")
+    return running or asked
 
 
 async def _break_things(
@@ -171,7 +180,15 @@ async def _break_things(
         run.fault = row
 
     breaking = asyncio.create_task(
-        execute(where, run.plan.schedule, began_ns=began_ns, stopping=run.stopping, record=record, show=show)
+        execute(
+            where,
+            run.plan.schedule,
+            began_ns=began_ns,
+            stopping=run.stopping,
+            record=record,
+            show=show,
+            quorum_preserving=run.plan.options.scenario.quorum_preserving,
+        )
     )
     try:
         while not run.stopping.is_set() and not loading.done():

@@ -10,11 +10,13 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from clusters.candidates.candidate import Candidate, Quorum
 from clusters.cluster import Cluster
 from clusters.collect.collection import Collection
+from clusters.wire.metadata_topic import PARTITION_NAME
 from nemesis.store.evidence import write_collection
 from workloads.problem import Problem
 
@@ -22,6 +24,8 @@ Record = Callable[[str, Mapping[str, Any]], None]
 """Writes one row of a table into the journal."""
 
 _KILL_WAIT_S = 5.0
+_WHOLE_DISK = ("*.*", f"{PARTITION_NAME}/*")
+"""everything that a node of controllers only keeps in its data directory"""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class _Life:
     blank: bool = True
     """no process has run on this disk since it was formatted"""
     wipes: int = 0
+    replaced: int = 0
+    """how often another disk was put in place of the node's"""
     collections: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -156,6 +162,29 @@ class Nodes:
             self._event(name, "wipe", detail=f"old directory id {old}")
             self.format(name, first=False)
             return old, life.directory_id
+
+    def copy_disk(self, name: str, target: Path) -> None:
+        """Copy all files of the disk of a node that is down into the new directory ``target``."""
+        with self._lives[name].lock:
+            target.mkdir(parents=True)
+            self._cluster.fetch(name, _WHOLE_DISK, target)
+
+    def put_disk(self, name: str, copy: Path, kind: str, detail: str) -> None:
+        """Move the disk of a node that is down aside, and make ``copy``, which is gone then, its disk: same identity, other content.
+
+        ``kind`` says why, in the table ``lifecycle``: ``damage`` or ``restore``.
+        """
+        spec, life = self._specs[name], self._lives[name]
+        with life.lock:
+            self._cluster.wipe(name, f"data.aside-{life.replaced}")
+            life.replaced += 1
+            copy.rename(spec.data)
+            self._cluster.place(name)
+            self._event(name, kind, detail)
+
+    def folder(self, name: str) -> Path:
+        """Where the run keeps what belongs to a node."""
+        return self._specs[name].directory
 
     def crashed(self) -> tuple[str, ...]:
         """Nodes whose process ended though nobody ended it."""

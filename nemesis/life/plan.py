@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from clusters.backends.backend import Place
 from clusters.candidates.candidate import Candidate
 from nemesis.candidates import make_candidate
-from nemesis.faults.registry import PARTITIONS
-from nemesis.faults.schedule import NS, PlannedFault, draw_schedule
-from nemesis.scenario import Scenario
+from nemesis.faults.capabilities import refuse_unable
+from nemesis.faults.catalogue import LINK_CHANGES
+from nemesis.faults.schedule import NS, PlannedFault, draw_lanes
+from nemesis.faults.targets import count_of
+from nemesis.scenario import DAMAGE, Scenario, check_nodes
 from nemesis.seeds import stream
 from workloads.history.manifest import Timers
 from workloads.problem import Problem
@@ -54,11 +56,11 @@ class RunOptions:
     defects: tuple[str, ...] = ()
     master: str | None = None
     timers: Timers = TIMERS
-
-
     cluster: str = "local"
     """the backend's name"""
     place: Place = field(default_factory=Place)
+
+
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """What will be done."""
@@ -86,6 +88,7 @@ def plan_run(options: RunOptions) -> RunPlan:
         defects=options.defects,
     )
     voters = options.nodes or options.scenario.nodes
+    refuse_unable(options.scenario, options.cluster)
     _check_sizes(options, voters)
     work = find_workload(options.workload or candidate.workloads[0])
     if work.name not in candidate.workloads:
@@ -112,7 +115,7 @@ def plan_run(options: RunOptions) -> RunPlan:
         pace=pace,
         schedule=schedule,
         needs=_needs(options.scenario, schedule),
-        known_hazard=options.scenario.known_hazard.get(kind, ""),
+        known_hazard=options.scenario.hazard(kind),
     )
 
 
@@ -131,23 +134,24 @@ def _check_sizes(options: RunOptions, voters: int) -> None:
         )
     if not 1 <= options.duration_s <= 86_400:
         raise Problem("duration-out-of-range", "The load lasts 1 to 86400 seconds.", "Mend --duration.", usage=True)
+    check_nodes(options.scenario, voters, options.observers)
 
 
 def _schedule(options: RunOptions, kind: str, voters: int) -> tuple[PlannedFault, ...]:
     scenario = options.scenario
-    wipes = (voters - 1) // 2
+    limits = {DAMAGE: (voters - 1) // 2} if scenario.quorum_preserving else {}
     if kind == "static" and scenario.name == "chaos":
         # On a static quorum a wiped voter is counted as the one it was (KAFKA-14077): no fault to mix in unlabelled.
-        wipes = 0
-    schedule = draw_schedule(
-        scenario.faults,
+        limits = {DAMAGE: 0}
+    schedule = draw_lanes(
+        [replace(choice, cost=count_of(choice.targets or "", voters)) for choice in scenario.faults],
         duration_ns=int(options.duration_s * NS),
         warm_up_ns=int(scenario.warm_up_s * NS),
         gap_ns=int(scenario.gap_s * NS),
         period_ns=options.timers.check_quorum_ms * 1_000_000,
-        stream=stream(options.seed, "faults"),
-        replaceable=PARTITIONS,
-        limits={"wipe": wipes},
+        streams=lambda lane: stream(options.seed, *filter(None, ("faults", lane))),
+        replaceable=LINK_CHANGES,
+        limits=limits,
     )
     if scenario.faults and not schedule:
         raise Problem(

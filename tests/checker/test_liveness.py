@@ -160,6 +160,12 @@ def it_had_led_a_moment_ago(s: Story) -> None:
     s.sample("n3", 10.0, 8)
 
 
+def another_fault_goes_on(s: Story) -> None:
+    s.fault(1.0, 12.0, fault="flapping", targets=["n2"])
+    cut_follower(s)
+    s.sample("n3", 10.0, 8)
+
+
 def stands_while_cut_off(s: Story) -> None:
     cut_follower(s)
     s.state("n1", "prospective", 6, ts_ns=3 * SECOND)
@@ -252,6 +258,11 @@ def a_state_is_unreadable(s: Story) -> None:
     s.stored("n1", None, problem="quorum-state is no JSON")
 
 
+def a_damaged_disk_is_unreadable(s: Story) -> None:
+    a_state_is_unreadable(s)
+    s.life("n1", "damage", 20)
+
+
 def all_is_readable(s: Story) -> None:
     s.cut("n1", 2, 9)
     s.life("n1", "start", 0)
@@ -321,6 +332,7 @@ CASES = (
     ),
     Case("the leader had changed before", the_leader_had_changed_before, NO_DISRUPTION, idle=True),
     Case("the leader was killed", another_node_was_killed, NO_DISRUPTION, idle=True),
+    Case("another fault goes on", another_fault_goes_on, NO_DISRUPTION, idle=True),
     Case("it had led a moment ago", it_had_led_a_moment_ago, NO_DISRUPTION, idle=True),
     Case(
         "it stands while it is cut off",
@@ -411,12 +423,13 @@ CASES = (
         "a stored state is unreadable",
         a_state_is_unreadable,
         EVIDENCE_COMPLETE,
-        "The stored quorum state of n1 (copy 0) cannot be read: quorum-state is no JSON.",
+        "What n1 had on its disk (copy 0) cannot be read: quorum-state is no JSON.",
         (
             {"table": "quorum_states", "node": "n1", "collection": 0, "incarnation": 1, "ts_ns": 24 * SECOND,
              "problem": "quorum-state is no JSON"},
         ),
     ),
+    Case("a disk that the run itself had damaged is unreadable", a_damaged_disk_is_unreadable, EVIDENCE_COMPLETE),
     Case("everything is readable", all_is_readable, EVIDENCE_COMPLETE),
     Case(
         "a late answer fell into a stall",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.faults.registry import FAULTS, PARTITIONS
-from nemesis.faults.schedule import NS, PlannedFault, draw_schedule
-from nemesis.scenario import FaultChoice, load, names
+from nemesis.faults.catalogue import CATALOGUE, LINK_CHANGES
+from nemesis.faults.registry import MAKERS
+from nemesis.faults.schedule import NS, PlannedFault, draw_lanes, draw_schedule
+from nemesis.life.plan import RunOptions, plan_run
+from nemesis.scenario import DAMAGE, FaultChoice, load, names
 from nemesis.seeds import stream
 
 CHOICES = (
@@ -28,8 +33,8 @@ def draw(seed: int, duration_s: float = 60.0, choices: tuple[FaultChoice, ...] =
         gap_ns=NS,
         period_ns=1_500_000_000,
         stream=stream(seed, "faults"),
-        replaceable=PARTITIONS,
-        limits={"wipe": 1},
+        replaceable=LINK_CHANGES,
+        limits={DAMAGE: 1},
     )
 
 
@@ -51,7 +56,7 @@ def test_a_plan_fits_its_duration_and_its_faults_do_not_overlap(seed: int, durat
 def test_only_changes_of_links_replace_each_other_and_the_last_one_heals(seed: int) -> None:
     planned = draw(seed)
     for one, following in itertools.pairwise(planned):
-        assert not one.replaced or {one.fault, following.fault} <= PARTITIONS
+        assert not one.replaced or {one.fault, following.fault} <= LINK_CHANGES
     assert not planned[-1].replaced
 
 
@@ -68,27 +73,73 @@ def test_a_hold_outlasts_the_bound_of_the_liveness_rule_that_it_exercises() -> N
     """A leader may answer for 2 × check-quorum (checks.md, leader-resigns): an isolation holds at least 2.5 of them."""
     for name in names():
         for choice in load(name).faults:
-            if choice.fault in PARTITIONS:
+            if choice.fault in LINK_CHANGES:
                 assert choice.hold >= 2.5, (name, choice.fault)
 
 
-def test_every_shipped_scenario_names_faults_that_exist() -> None:
-    for name in names():
-        assert {choice.fault for choice in load(name).faults} <= set(FAULTS), name
+def test_every_fault_of_the_catalogue_can_act_and_no_other() -> None:
+    assert {kind.acts_as for kind in CATALOGUE.values()} == set(MAKERS)
 
 
 def test_twenty_seconds_hold_what_every_scenario_needs() -> None:
     for name in names():
         scenario = load(name)
         for seed in range(50):
-            planned = draw_schedule(
+            planned = draw_lanes(
                 scenario.faults,
                 duration_ns=20 * NS,
                 warm_up_ns=int(scenario.warm_up_s * NS),
                 gap_ns=int(scenario.gap_s * NS),
                 period_ns=1_500_000_000,
-                stream=stream(seed, "faults"),
-                replaceable=PARTITIONS,
-                limits={"wipe": 1},
+                streams=lambda lane, seed=seed: stream(seed, "faults", lane),  # type: ignore[misc]
+                replaceable=LINK_CHANGES,
+                limits={DAMAGE: 1},
             )
             assert len(planned) >= max(scenario.needs.values(), default=0), (name, seed)
+
+
+def test_the_schedules_of_older_scenarios_are_what_they_were() -> None:
+    """A stored seed must repeat its run: digests of plans that were drawn before there were lanes and parameters."""
+    gold = json.loads((Path(__file__).parent / "gold" / "schedules.json").read_text())
+    for key, digest in gold.items():
+        name, seed = key.split("/")
+        options = RunOptions(scenario=load(name), argv=(), seed=int(seed), store=Path("unused"), duration_s=40.0)
+        plan = [[f.fault_id, f.fault, f.at_ns, f.hold_ns, f.replaced, f.draw] for f in plan_run(options).schedule]
+        assert hashlib.sha256(json.dumps(plan).encode()).hexdigest()[:16] == digest, key
+
+
+@given(st.integers(0, 2**32))
+def test_lanes_overlap_and_neither_disturbs_the_draws_of_the_other(seed: int) -> None:
+    lanes = (FaultChoice("isolate-leader", lane="a"), FaultChoice("kill-leader", lane="b"))
+    both = [(f.lane, f.at_ns, f.hold_ns, f.draw) for f in draw_all(seed, lanes)]
+    alone = [(f.lane, f.at_ns, f.hold_ns, f.draw) for choice in lanes for f in draw_all(seed, (choice,))]
+    assert sorted(both) == sorted(alone)
+    planned = draw_all(seed, lanes)
+    assert [f.fault_id for f in planned] == list(range(len(planned)))
+    assert [f.at_ns for f in planned] == sorted(f.at_ns for f in planned)
+    assert any(
+        one.lane != other.lane and one.at_ns < other.at_ns + other.hold_ns and other.at_ns < one.at_ns + one.hold_ns
+        for one in planned
+        for other in planned
+    )
+
+
+def test_a_fault_that_damages_two_disks_takes_two_from_the_budget() -> None:
+    choices = (FaultChoice("wipe", parameters=(("targets", "minority"),), cost=2),)
+    assert len(draw_all(1, choices, limits={DAMAGE: 2})) == 1
+    assert len(draw_all(1, choices, limits={DAMAGE: 1})) == 0
+
+
+def draw_all(
+    seed: int, choices: tuple[FaultChoice, ...], limits: dict[str, int] | None = None
+) -> tuple[PlannedFault, ...]:
+    return draw_lanes(
+        choices,
+        duration_ns=60 * NS,
+        warm_up_ns=NS,
+        gap_ns=NS,
+        period_ns=1_500_000_000,
+        streams=lambda lane: stream(seed, "faults", lane),
+        replaceable=LINK_CHANGES,
+        limits=limits or {},
+    )

@@ -26,6 +26,7 @@ from workloads.problem import Problem
 
 if TYPE_CHECKING:
     from clusters.backends.local.network import Network
+    from clusters.backends.local.pressure import Pressure
     from clusters.backends.local.processes import Processes
     from clusters.backends.probes import Probes
 
@@ -78,6 +79,7 @@ def _serve(sock: socket.socket, plan: Mapping[str, Any]) -> None:
     forget_name_servers()
     # Imported here because a user namespace can be entered only by a process without threads, which imports may start.
     from clusters.backends.local.network import Network
+    from clusters.backends.local.pressure import Pressure
     from clusters.backends.local.processes import Processes
     from clusters.backends.probes import Probes
 
@@ -87,7 +89,8 @@ def _serve(sock: socket.socket, plan: Mapping[str, Any]) -> None:
     except Problem as problem:
         _reply(sock, plan["id"], problem=problem)
         return
-    agent = Agent(sock, network, Probes(network), Processes(network, own_proc=own_proc))
+    processes = Processes(network, own_proc=own_proc)
+    agent = Agent(sock, network, Probes(network), processes, Pressure(processes))
     _reply(sock, plan["id"], {"host_pid": host_pid, "own_proc": own_proc})
     agent.run()
 
@@ -95,11 +98,14 @@ def _serve(sock: socket.socket, plan: Mapping[str, Any]) -> None:
 class Agent:
     """Serves the controller's requests on one thread."""
 
-    def __init__(self, sock: socket.socket, network: Network, probes: Probes, processes: Processes) -> None:
+    def __init__(
+        self, sock: socket.socket, network: Network, probes: Probes, processes: Processes, pressure: Pressure
+    ) -> None:
         self._sock = sock
         self._network = network
         self._probes = probes
         self._processes = processes
+        self._pressure = pressure
         self._waiting: list[tuple[int, Callable[[], Any], float]] = []
         self._selector = selectors.DefaultSelector()
 
@@ -172,6 +178,20 @@ class Agent:
 
     def _do_cpu(self, request: int, node: str) -> None:
         _reply(self._sock, request, self._processes.cpu(node))
+
+    def _do_press_cpu(self, request: int, node: str, burners: int, limit_s: float) -> None:
+        _reply(self._sock, request, self._pressure.press_cpu(node, burners, limit_s))
+
+    def _do_release_cpu(self, request: int, node: str) -> None:
+        self._pressure.release_cpu(node)
+        _reply(self._sock, request, True)
+
+    def _do_limit_memory(self, request: int, node: str, headroom_bytes: int) -> None:
+        _reply(self._sock, request, self._pressure.limit_memory(node, headroom_bytes))
+
+    def _do_free_memory(self, request: int, node: str) -> None:
+        self._pressure.free_memory(node)
+        _reply(self._sock, request, True)
 
     def _do_cut(self, request: int, pairs: list[tuple[str, str]]) -> None:
         self._network.make_cut(frozenset((source, destination) for source, destination in pairs))

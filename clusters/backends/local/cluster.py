@@ -162,6 +162,22 @@ class LocalCluster:
         seconds = self._live.call("cpu", node=self._known(node))
         return None if seconds is None else CpuUse(*seconds)
 
+    def press_cpu(self, node: str, burners: int, limit_s: float) -> int:
+        """Let all threads of the node share one CPU with burners; returns how many threads there were. See :mod:`.pressure`."""
+        return int(self._live.call("press_cpu", node=self._known(node), burners=burners, limit_s=limit_s))
+
+    def release_cpu(self, node: str) -> None:
+        """End the burners and give the node its CPUs back."""
+        self._live.call("release_cpu", node=self._known(node))
+
+    def limit_memory(self, node: str, headroom_bytes: int) -> int:
+        """Bound the address space of the node's processes; returns the lowest bound in bytes, 0 when there are no processes."""
+        return int(self._live.call("limit_memory", node=self._known(node), headroom_bytes=headroom_bytes))
+
+    def free_memory(self, node: str) -> None:
+        """Lift that bound."""
+        self._live.call("free_memory", node=self._known(node))
+
     def clocks(self) -> Mapping[str, Clock]:
         """Nodes read the controller's own clocks."""
         return {}
@@ -177,12 +193,12 @@ class LocalCluster:
             raise Problem("lab-down", f"{self._lab} is not up.")
         return self._channel
 
+    def _spec(self, node: str) -> NodeSpec:
+        self._known(node)
+        return next(spec for spec in self._nodes if spec.name == node)
+
     def _known(self, *names: str) -> str:
         for name in names:
             if name not in self._names:
                 raise Problem("unknown-node", f"There is no node {name}.", f"Nodes: {', '.join(sorted(self._names))}.")
         return names[0]
-
-    def _spec(self, node: str) -> NodeSpec:
-        self._known(node)
-        return next(spec for spec in self._nodes if spec.name == node)

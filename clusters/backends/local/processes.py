@@ -65,7 +65,7 @@ class Processes:
         Raises Problem ``node-runs`` or ``node-not-started``.
         """
         node = self._nodes[name]
-        if node.main is not None or self._members(name):
+        if node.main is not None or self.members(name):
             raise Problem("node-runs", f"Node {name} has a running process already.", "End it before a new start.")
         try:
             with self._network.inside(name), open(output, "ab") as file:
@@ -97,7 +97,7 @@ class Processes:
 
     def empty(self, name: str) -> bool:
         """Whether the node has no process at all."""
-        return self._nodes[name].main is None and not self._members(name)
+        return self._nodes[name].main is None and not self.members(name)
 
     def reap(self) -> None:
         """Take the exit status of every process that ended, orphans included, and doom the rest of a node whose main ended."""
@@ -127,7 +127,7 @@ class Processes:
         for name, node in self._nodes.items():
             if not node.doomed:
                 continue
-            members = self._members(name)
+            members = self.members(name)
             for pid, _ in members:
                 _send(pid, signal.SIGKILL)
             node.doomed = bool(members) or node.main is not None
@@ -135,19 +135,19 @@ class Processes:
 
     def send(self, name: str, number: int) -> None:
         """Send a signal to every process that the node has now."""
-        for pid, _ in self._members(name):
+        for pid, _ in self.members(name):
             _send(pid, number)
 
     def stopped(self, name: str) -> bool:
         """Whether every process of the node is stopped; those that are not (forked meanwhile) get the signal again."""
-        running = [pid for pid, entry in self._members(name) if _stat(entry)[0] not in _STOPPED]
+        running = [pid for pid, entry in self.members(name) if _stat(entry)[0] not in _STOPPED]
         for pid in running:
             _send(pid, signal.SIGSTOP)
         return not running
 
     def cpu(self, name: str) -> tuple[float, float] | None:
         """Seconds that the node's processes ran, and seconds that their threads waited for a CPU, since the start."""
-        node, members = self._nodes[name], self._members(name)
+        node, members = self._nodes[name], self.members(name)
         if not members:
             return None
         ticks: dict[int, int] = {}
@@ -158,9 +158,20 @@ class Processes:
         running_s = node.running_ticks.take(ticks) / _TICKS_PER_S
         return running_s, node.waiting_ns.take(waits) / 1e9
 
-    def _members(self, name: str) -> list[tuple[int, Path]]:
+    def members(self, name: str) -> list[tuple[int, Path]]:
+        """The processes that the node has now: number in the lab, entry in /proc."""
         wanted = self._network.identity(name)
         return [(pid, entry) for pid, entry in self._all() if _namespace(entry, "net") == wanted]
+
+    def threads(self, entry: Path) -> list[int]:
+        """The threads of a process, by their numbers in the lab."""
+        try:
+            tasks = [task for task in (entry / "task").iterdir() if task.name.isdecimal()]
+        except OSError:  # it has ended
+            return []
+        if self._own_proc:
+            return [int(task.name) for task in tasks]
+        return [thread for task in tasks if (thread := _innermost_pid(task)) is not None]
 
     def _all(self) -> Iterator[tuple[int, Path]]:
         for entry in Path("/proc").iterdir():

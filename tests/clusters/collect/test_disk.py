@@ -202,6 +202,24 @@ def test_collections_become_tables(tmp_path):
     }
 
 
+def test_a_damaged_log_is_no_evidence_and_stops_nobody(tmp_path):
+    for number in (0, 1):
+        (collection(tmp_path, number) / "__cluster_metadata-0" / "quorum-state").write_bytes(
+            b'{"leaderId":2,"leaderEpoch":1,"votedId":-1,"data_version":0}'
+        )
+    whole = LEADER_CHANGE + data(1, 1, 10) + data(2, 1, 11)
+    at = len(LEADER_CHANGE) + len(data(1, 1, 10)) - 3
+    for number, content in ((0, whole), (1, whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])):
+        path = tmp_path / "nodes" / "n1" / "collections" / str(number) / "__cluster_metadata-0"
+        (path / "00000000000000000000.log").write_bytes(content)
+    tables = collect_disk(tmp_path, MANIFEST, "n1", decode)
+    assert set(tables["log_entries"].column("collection").to_pylist()) == {0}
+    first, second = tables["quorum_states"].to_pylist()
+    assert (first["problem"], first["log_end"], first["epoch"]) == (None, 3, 1)
+    assert (second["log_end"], second["epoch"]) == (None, 1)
+    assert "is damaged in its middle" in second["problem"]
+
+
 def test_a_disk_without_a_directory_id_goes_by_the_assigned_one(tmp_path):
     directory = collection(tmp_path, 0, assigned=True)
     (directory / "meta.properties").write_text(write_meta_properties(MetaProperties("c", 1, None)))
@@ -268,7 +286,9 @@ def test_parts_and_deleted_snapshots_are_none(tmp_path):
     assert snapshots(tmp_path, BEGIN, "00000000000000000009-0000000004.checkpoint.part") == []
 
 
-def test_a_foreign_snapshot_is_a_problem(tmp_path):
-    with pytest.raises(Problem) as caught:
-        snapshots(tmp_path, b"x" * 100)
-    assert caught.value.slug == "foreign-snapshot"
+def test_a_foreign_snapshot_is_the_problem_of_its_copy_and_no_evidence(tmp_path):
+    directory = collection(tmp_path, 0)
+    (directory / "__cluster_metadata-0" / "00000000000000000009-0000000004.checkpoint").write_bytes(b"x" * 100)
+    tables = collect_disk(tmp_path, MANIFEST, "n1", decode)
+    assert tables["snapshots"].num_rows == 0
+    assert "is no snapshot of KRaft" in tables["quorum_states"].to_pylist()[0]["problem"]
