@@ -33,6 +33,17 @@ def describe() -> dict[str, str]:
     }
 
 
+def _docker() -> list[Finding]:
+    """What the docker engine permits, in one line when all is well; a machine without an engine lacks nothing that a run needs."""
+    tried = find_backend("docker").examine()
+    failed = next((each for each in tried if not each.ok), None)
+    if failed is not None:
+        detail = f"{failed.name}: {failed.detail} Only --cluster docker needs it."
+        return [Finding("docker", False, detail, failed.remedy, needed=False)]
+    detail = "; ".join(each.detail for each in (tried[0], tried[-1]))
+    return [Finding("docker", True, f"{detail}; containers, one-way cuts and removal work", needed=False)]
+
+
 def examine() -> list[Finding]:
     """Try everything that a run needs; takes a second or two."""
     from checker.java import find_java
@@ -47,6 +58,7 @@ def examine() -> list[Finding]:
     except Problem as problem:
         findings.append(Finding("java", False, problem.what, problem.remedy))
     findings += [Finding(tried.name, tried.ok, tried.detail, tried.remedy) for tried in find_backend("local").examine()]
+    findings += _docker()
     maven = shutil.which("mvn")
     findings.append(
         Finding(

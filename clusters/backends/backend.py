@@ -64,3 +64,10 @@ class Backend(Protocol):
     def remains(self, entry: Entry) -> Sequence[str]:
         """What still exists of it, for people; empty when nothing does."""
         ...
+
+    def strays(self) -> Mapping[str, str]:
+        """Lab → run of what dead controllers of this machine left and the place itself tells of, whether or not the ledger does.
+
+        Empty where the place cannot be asked.
+        """
+        ...

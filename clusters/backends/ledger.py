@@ -134,9 +134,16 @@ def drafts(directory: Path) -> Iterator[tuple[Path, int]]:
     """(file, controller) of entries whose writer died while writing; nothing had been started for them, or the whole entry is
     beside them."""
     for path in sorted(directory.glob("*.draft")):
-        pid = int(path.stem.split("-")[1]) if path.stem.startswith("lab-") else 0
+        pid = controller_of(path.stem)
         if pid and started(pid) is None:
             yield path, pid
+
+
+def controller_of(lab: str) -> int:
+    """The process id in a lab's name; 0 for a name that is none."""
+    prefix, _, rest = lab.partition("-")
+    number = rest.partition("-")[0]
+    return int(number) if prefix == "lab" and number.isdecimal() else 0
 
 
 def living(processes: Iterable[Started]) -> tuple[Started, ...]:

@@ -15,7 +15,7 @@ def clean(
     """Show what killed or crashed runs left on this machine, and remove it. Running runs are not touched."""
     from clusters.backends.leftovers import pending, sweep
 
-    left = pending() if dry_run else sweep()
+    left = pending(thorough=True) if dry_run else sweep(thorough=True)
     if not left:
         print("nothing is left behind")
     for line in left:

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 from nemesis.cli.check import check
 from nemesis.cli.clean import clean
 from nemesis.cli.doctor import doctor
+from nemesis.cli.image import image_app
 from nemesis.cli.lists import list_all
 from nemesis.cli.report import report
 from nemesis.cli.run import run
@@ -53,6 +54,7 @@ app.command("report")(report)
 app.command("list")(list_all)
 app.command("doctor")(doctor)
 app.command("clean")(clean)
+app.add_typer(image_app)
 
 
 def main() -> None:

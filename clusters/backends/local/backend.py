@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusters.backends import ledger as ledgers
@@ -38,3 +38,8 @@ def end(entry: ledgers.Entry) -> str | None:
 def remains(entry: ledgers.Entry) -> Sequence[str]:
     """Agents that outlived their controller."""
     return tuple(f"process {agent.pid}" for agent in ledgers.living(entry.agents))
+
+
+def strays() -> Mapping[str, str]:
+    """None: labs end with their controllers, and what outlived one is known by the ledger only."""
+    return {}

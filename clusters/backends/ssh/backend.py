@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusters.backends import ledger as ledgers
@@ -65,6 +65,11 @@ def remains(entry: ledgers.Entry) -> Sequence[str]:
     """What is on the machines; asks each."""
     found = look(ledger_machines(entry.place), entry.lab, dry_run=True)
     return tuple(f"{each.detail} on {each.machine}" for each in found)
+
+
+def strays() -> Mapping[str, str]:
+    """None: machines are known by the ledger only."""
+    return {}
 
 
 def _machines(place: Place) -> tuple[Machine, ...]:
