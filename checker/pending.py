@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.arrow import map_in_arrow
-from checker.tables import RUNS_DDL, SCHEMAS, StoredRun, Tables, as_leaf, runs_document, spark_schema
-from workloads.history.manifest import decode_manifest
+from checker.tables import RUNS_DDL, SCHEMAS, StoredRun, Tables, as_leaf, empty_frame, runs_document, spark_schema
+from workloads.history.manifest import Manifest, decode_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,14 +28,25 @@ _BATCH_ROWS = 65_536
 def open_pending(session: SparkSession, run: StoredRun) -> Tables:
     """Make the frames and views of a run whose tables are not written yet; ``run.rows`` is empty."""
     frames: dict[str, DataFrame] = {}
+    due = tables_due(run.manifest)
     for name, schema in SCHEMAS.items():
         path = run.directory / "tables" / f"{name}.parquet"
-        frames[name] = as_leaf(_late(session, table_reader(path, schema), spark_schema(schema)))
+        frames[name] = (
+            as_leaf(_late(session, table_reader(path, schema), spark_schema(schema)))
+            if name in due
+            else empty_frame(session, schema)
+        )
         frames[name].createOrReplaceTempView(name)
     documents = _late(session, _manifest_reader(run.directory / "run.json"), "document string")
     rows = documents.selectExpr(f"inline(from_json(document, 'array<struct<{RUNS_DDL}>>'))")
     as_leaf(rows).createOrReplaceTempView("runs")
     return Tables(session, (run,), frames, pending=True)
+
+
+def tables_due(manifest: Manifest) -> frozenset[str]:
+    """The tables that a run will have by what its candidate promises so far; all, before it has promised anything."""
+    promised = manifest.candidate.evidence
+    return frozenset({"operations", "faults", *promised} if promised else SCHEMAS)
 
 
 def table_reader(path: Path, schema: pa.Schema) -> _Read:

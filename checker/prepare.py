@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from checker.check import Check
 from checker.checks.registry import CHECKS
-from checker.pending import open_pending
+from checker.pending import open_pending, tables_due
 from checker.plans import fit_to_size, plan_checks, unite
 from checker.summary import SUMMARY
 from checker.tables import SMALL_ROWS, StoredRun, open_tables
@@ -36,6 +36,8 @@ class Prepared:
 
     directory: Path
     checks: frozenset[str]
+    tables: frozenset[str]
+    """those that it reads; it takes the others for empty"""
     answers: DataFrame
 
     def fits(self, runs: Sequence[StoredRun], useful: Sequence[Check]) -> bool:
@@ -44,6 +46,7 @@ class Prepared:
             len(runs) == 1
             and runs[0].directory == self.directory
             and sum(runs[0].rows.values()) <= SMALL_ROWS
+            and {name for name, rows in runs[0].rows.items() if rows} <= self.tables
             and all(check.name in self.checks for check in useful)
         )
 
@@ -61,7 +64,8 @@ def prepare(session: SparkSession, directory: Path) -> Prepared:
         plans = plan_checks(tables, [*checks, SUMMARY])
         answers = unite(session, plans.frames, small=True)
         answers._jdf.queryExecution().executedPlan()
-    return Prepared(directory, frozenset(check.name for check in checks) - frozenset(plans.errors), answers)
+    planned = frozenset(check.name for check in checks) - frozenset(plans.errors)
+    return Prepared(directory, planned, tables_due(manifest), answers)
 
 
 def rehearse(session: SparkSession) -> None:

@@ -242,9 +242,12 @@ def open_tables(session: SparkSession, runs: Sequence[StoredRun]) -> Tables:
 
 
 def _frame(session: SparkSession, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
-    if not paths:
-        return _from_json(session, "[]", spark_schema(schema, ": "))
-    return session.read.schema(spark_schema(schema)).parquet(*paths)
+    return session.read.schema(spark_schema(schema)).parquet(*paths) if paths else empty_frame(session, schema)
+
+
+def empty_frame(session: SparkSession, schema: pa.Schema) -> DataFrame:
+    """A table without rows."""
+    return _from_json(session, "[]", spark_schema(schema, ": "))
 
 
 def _runs_frame(session: SparkSession, manifests: Sequence[Manifest]) -> DataFrame:

@@ -87,6 +87,20 @@ def test_a_table_that_never_came_is_missing_evidence(spark: SparkSession, tmp_pa
     assert same(verdict, check_runs(spark, [run], write=False)[0])
 
 
+def test_a_table_that_nobody_promised_is_read_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    story = healthy(6)
+    assert "state_digests" not in story.manifest.candidate.evidence
+    run, waiting = begin(story, tmp_path)
+    prepared = prepare(spark, run)
+    waiting.rename(run / "tables")
+    assert prepared.fits(read_runs([run]), CHECKS)
+    digests = pa.table({name: [None] for name in SCHEMAS["state_digests"].names}).cast(
+        pa.schema([field.with_nullable(True) for field in SCHEMAS["state_digests"]])
+    )
+    pa.parquet.write_table(digests, run / "tables" / "state_digests.parquet")
+    assert not prepared.fits(read_runs([run]), CHECKS)
+
+
 def test_a_plan_for_another_run_or_for_too_few_checks_is_not_used(spark: SparkSession, tmp_path: Path) -> None:
     first, waiting = begin(healthy(4), tmp_path)
     prepared = prepare(spark, first)
@@ -95,7 +109,7 @@ def test_a_plan_for_another_run_or_for_too_few_checks_is_not_used(spark: SparkSe
     assert prepared.fits(read_runs([first]), CHECKS)
     assert not prepared.fits(read_runs([second]), CHECKS)
     assert not prepared.fits(read_runs([first, second]), CHECKS)
-    few = Prepared(first, frozenset({"linearizable"}), prepared.answers)
+    few = Prepared(first, frozenset({"linearizable"}), prepared.tables, prepared.answers)
     assert not few.fits(read_runs([first]), CHECKS)
     (verdict,) = check_runs(spark, [second], prepared=prepared)
     assert verdict.verdict is Verdict.INVALID
@@ -113,7 +127,7 @@ def test_a_prepared_plan_that_fails_gives_way_to_a_new_one(
     with pytest.raises(Exception, match="cannot be read"):
         check_runs(spark, [run], prepared=prepared)
     (run / "run.json").write_bytes(manifest)
-    broken = Prepared(run, prepared.checks, spark.sql("SELECT raise_error('broken') AS row"))
+    broken = Prepared(run, prepared.checks, prepared.tables, spark.sql("SELECT raise_error('broken') AS row"))
     assert broken.fits(runs, CHECKS)
     verdicts: list[RunVerdict] = []
     assert 1 < jobs_of(spark, lambda: verdicts.extend(check_runs(spark, [run], prepared=broken))) <= JOBS_MAX
