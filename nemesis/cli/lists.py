@@ -10,27 +10,52 @@ import typer
 from nemesis.exit_codes import ExitCode
 
 
-def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> int:
-    """Show the scenarios, workloads, candidates and defects that exist."""
+def list_all(
+    what: Annotated[
+        str | None, typer.Argument(help="faults: each with its parameters, and which backends can do it here (tried).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> int:
+    """Show the scenarios, workloads, candidates and defects that exist; or all faults."""
+    if what is not None:
+        return _list_one(what, as_json=as_json)
     from nemesis import scenario
     from nemesis.candidates import CANDIDATES, defects
+    from nemesis.faults.catalogue import GROUPS
     from workloads.registry import WORKLOADS
 
     scenarios = [scenario.load(name) for name in scenario.names()]
     if as_json:
         document = {
             "schema_version": 1,
-            "scenarios": [{"name": s.name, "title": s.title, "text": s.text, "nodes": s.nodes} for s in scenarios],
+            "scenarios": [
+                {"name": s.name, "group": s.group, "title": s.title, "text": s.text, "nodes": s.nodes}
+                for s in scenarios
+            ],
             "workloads": [{"name": w.name, "title": w.title} for w in WORKLOADS],
             "candidates": [{"name": name, "text": text} for name, text in CANDIDATES.items()],
             "defects": [{"number": d.number, "name": d.name, "text": d.sentence} for d in defects()],
         }
         print(json.dumps(document, indent=2))
         return ExitCode.VALID
-    _table("Scenarios (nemesis run NAME)", [(s.name, s.title) for s in scenarios])
+    for group in ("", *GROUPS):
+        rows = [(s.name, s.title) for s in scenarios if s.group == group]
+        if rows:
+            _table(f"Scenarios{', group ' + group if group else ''} (nemesis run NAME)", rows)
     _table("Workloads (--workload)", [(w.name, w.title) for w in WORKLOADS])
     _table("Candidates (--candidate)", list(CANDIDATES.items()))
     _table("Defects of the reference (--defect)", [(d.name, f"{d.number:5} {d.sentence}") for d in defects()])
+    return ExitCode.VALID
+
+
+def _list_one(what: str, *, as_json: bool) -> int:
+    from workloads.problem import Problem
+
+    if what != "faults":
+        raise Problem("list-unknown", f"There is no list of {what!r}.", "There is `nemesis list faults`.", usage=True)
+    from nemesis.cli.fault_table import print_faults
+
+    print_faults(as_json=as_json)
     return ExitCode.VALID
 
 

@@ -18,6 +18,7 @@ from nemesis.cli.check import check
 from nemesis.cli.clean import clean
 from nemesis.cli.doctor import doctor
 from nemesis.cli.image import image_app
+from nemesis.cli.init import init
 from nemesis.cli.lists import list_all
 from nemesis.cli.report import report
 from nemesis.cli.run import run
@@ -34,7 +35,9 @@ clients saw a linearizable object and whether the replicated log stayed safe.
 
     nemesis run partition-leader --defect no-check-quorum       see a red report
 
-    nemesis list                                                scenarios, workloads, candidates, defects
+    nemesis run my-scenario.toml                                a scenario of your own: nemesis init scenario my-scenario.toml
+
+    nemesis list                                                scenarios, workloads, candidates, defects; faults: nemesis list faults
 
 Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped by Ctrl-C, 254 wrong arguments, 255 the framework failed.
 """
@@ -52,6 +55,7 @@ app.command("run")(run)
 app.command("check")(check)
 app.command("report")(report)
 app.command("list")(list_all)
+app.command("init")(init)
 app.command("doctor")(doctor)
 app.command("clean")(clean)
 app.add_typer(image_app)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from clusters.backends.registry import BACKENDS, find_backend
 from nemesis.faults.catalogue import CAPABILITY_TEXT, Capability
 from nemesis.scenario import Scenario
 from workloads.problem import Problem
@@ -16,6 +20,62 @@ OF_BACKEND: Mapping[str, frozenset[Capability]] = {
     "docker": EVERYWHERE,
     "ssh": EVERYWHERE,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """Whether a backend can do something here: ``ok`` None means that it was not tried, since it depends on other machines."""
+
+    ok: bool | None
+    reason: str = ""
+
+
+def probe() -> dict[str, dict[Capability, Ability]]:
+    """Try every backend on this machine: backend → capability → ability. Takes seconds."""
+    return {name: probe_backend(name) for name in BACKENDS}
+
+
+def probe_backend(backend: str) -> dict[Capability, Ability]:
+    """What one backend can do here, found by doing it."""
+    has = OF_BACKEND.get(backend, EVERYWHERE)
+    try:
+        tried = find_backend(backend).examine()
+    except Problem as problem:
+        here = Ability(False, f"{problem.what} {problem.remedy}".strip())
+    else:
+        failed = next((each for each in tried if not each.ok), None)
+        if failed is not None:
+            here = Ability(False, f"{failed.name}: {failed.detail} {failed.remedy}".strip())
+        else:
+            here = Ability(True) if tried else Ability(None, "depends on the machines of the inventory")
+    found = {}
+    for capability in Capability:
+        if capability not in has:
+            found[capability] = Ability(False, f"this backend cannot do it: {CAPABILITY_TEXT[capability]}")
+        elif here.ok and capability in _LOCAL_PROBES:
+            found[capability] = _LOCAL_PROBES[capability]()
+        else:
+            found[capability] = here
+    return found
+
+
+def _probe_cpu() -> Ability:
+    try:
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+    except (AttributeError, OSError) as error:
+        return Ability(False, f"CPU affinity cannot be set: {error}")
+    return Ability(True)
+
+
+def _probe_memory() -> Ability:
+    try:
+        resource.prlimit(0, resource.RLIMIT_AS, resource.prlimit(0, resource.RLIMIT_AS))
+    except (AttributeError, OSError) as error:
+        return Ability(False, f"limits of the address space cannot be set: {error}")
+    return Ability(True)
+
+
+_LOCAL_PROBES = {Capability.CPU: _probe_cpu, Capability.MEMORY: _probe_memory}
 
 
 def refuse_unable(scenario: Scenario, backend: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.cli.main import outcome
 from nemesis.scenario import FaultChoice, load, names, parse
 from nemesis.toml_lines import line_of, lines_of
 from workloads.problem import Problem
@@ -124,3 +125,10 @@ def test_every_shipped_scenario_begins_with_a_comment_and_belongs_to_a_group() -
     for name in names():
         assert (folder / f"{name}.toml").read_text().startswith("# "), name
         assert load(name).group or name == "none", name
+
+
+def test_the_file_that_init_writes_is_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert outcome(["init", "scenario", str(path)]) == 0
+    assert {choice.lane for choice in load(str(path)).faults} == {"network", "process"}
+    assert outcome(["init", "scenario", str(path)]) == 254, "an existing file is not written over"
