@@ -68,7 +68,7 @@ def remains(entry: ledgers.Entry) -> Sequence[str]:
 
 
 def strays() -> Mapping[str, str]:
-    """None: machines are known by the ledger only."""
+    """None: machines are asked by name, ``nemesis clean --inventory FILE``."""
     return {}
 
 

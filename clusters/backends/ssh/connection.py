@@ -115,7 +115,7 @@ def _private_key(machine: Machine) -> paramiko.PKey | None:
         return None
     try:
         return paramiko.PKey.from_path(machine.key)
-    except paramiko.PasswordRequiredException as error:
+    except (paramiko.PasswordRequiredException, TypeError) as error:  # the latter from `cryptography` itself
         raise Problem(
             "key-unreadable",
             f"The key {machine.key} has a passphrase.",

@@ -17,6 +17,9 @@ from workloads.problem import Problem
 PYTHON, JAVA, SHARED = "bin/python", "bin/java", "files"
 """paths in the run's directory on a machine: the programs that nodes run, the controller's files under their own names"""
 
+BUSY_PATIENCE_S = 10.0
+"""for an earlier run's agent to end"""
+
 _FIRST_TRIPS = 20
 _BEATS_A_LEASE = 8
 _BEAT_MAX_S = 1.0
@@ -72,6 +75,7 @@ def open_host(machine: Machine, node: NodeSpec, lab: str) -> Host:
             "address": machine.address,
             "port": node.port,
             "lease_s": machine.lease_s,
+            "busy_patience_s": BUSY_PATIENCE_S,
         },
     )
     try:

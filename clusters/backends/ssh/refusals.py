@@ -21,6 +21,10 @@ def refusal(machine: Machine, slug: str, text: str) -> Problem:
             f"{machine} cannot cut links: {text}.",
             "Install nftables or iptables there (apt-get install nftables), with a kernel that has them.",
         ),
+        "address-not-there": (
+            f"{machine.address} is not an address of {machine} at which a node can listen ({text}).",
+            "Mend `address` in the inventory; `ip address` there shows the right one, `ss -lun` who uses its port 9093.",
+        ),
         "node-runs": (f"The node on {machine} has a running process already.", "End it before a new start."),
         "node-not-started": (f"The node on {machine} cannot be started: {text}.", "See its output."),
         "LinksError": (f"{machine} refuses to change its links: {text}.", "Look at that machine's packet filter."),

@@ -33,7 +33,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
 PermitRootLogin prohibit-password
-LogLevel ERROR
+LogLevel QUIET
 """
 _libc = ctypes.CDLL(None, use_errno=True)
 

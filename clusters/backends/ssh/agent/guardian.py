@@ -24,7 +24,7 @@ from clusters.backends.ssh.agent.cache import Cache
 from clusters.backends.ssh.agent.files import Files
 from clusters.backends.ssh.agent.frames import encode
 from clusters.backends.ssh.agent.links import Links, LinksError, find_links
-from clusters.backends.ssh.agent.probes import Probes
+from clusters.backends.ssh.agent.probes import AddressError, Probes
 from clusters.backends.ssh.agent.processes import Processes
 from clusters.backends.ssh.agent.shelf import Shelf
 from clusters.backends.ssh.agent.worker import BEAT, REMOVE, Worker
@@ -33,7 +33,6 @@ CLEAN, RULES_STAY = 0, 3
 """exit statuses: nothing is left; a rule could not be removed"""
 LOCK, RUNS, CACHE, RECORD = "lock", "runs", "cache", "agent.json"
 
-_BUSY_PATIENCE_S = 10.0
 _REMOVE_TRIES = 5
 _MS_REC, _MS_PRIVATE = 0x4000, 0x4_0000
 
@@ -47,6 +46,7 @@ class Options:
     address: str
     port: int
     lease_s: float
+    busy_patience_s: float
     uid: int
     gid: int
 
@@ -65,7 +65,7 @@ def serve(options: Options) -> int:
     if os.geteuid() != 0:
         return _refuse("machine-not-root", "")
     try:
-        lock = take_lock(options.data, _BUSY_PATIENCE_S)
+        lock = take_lock(options.data, options.busy_patience_s)
         links = _prepare(options, lock)
         alive, worker = _fork_worker(options, links)
     except Busy as busy:
@@ -167,6 +167,8 @@ def _live(options: Options, links: Links, heart: int) -> NoReturn:
         os.write(heart, BEAT)  # fails when the guardian had died before its death could be watched
         _become_worker(options, links, heart).run()
         status = 0
+    except AddressError as error:
+        _refuse("address-not-there", str(error))
     except OSError as error:
         _refuse("machine-refuses", f"{error.strerror}: {error.filename}")
     except BaseException as error:  # process 1 ends here, whatever it is, and says why

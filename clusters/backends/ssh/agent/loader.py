@@ -28,8 +28,8 @@ def main() -> None:
     """Say hello, take the order, take the archive if it is missing, run it."""
     os.write(1, b"nemesis-agent 1\n")
     order = json.loads(take(int(take(8), 16)))
-    if sys.hexversion < 0x03090000:
-        refuse(f"{sys.executable} is Python {sys.version.split()[0]}, and 3.9 is needed")
+    if sys.hexversion < 0x030A0000:
+        refuse(f"{sys.executable} is Python {sys.version.split()[0]}, and 3.10 is needed")
     user = int(os.environ.get("SUDO_UID", os.getuid())), int(os.environ.get("SUDO_GID", os.getgid()))
     place = os.path.join(order["data"], "agents", order["sha256"] + ".pyz")
     have = False

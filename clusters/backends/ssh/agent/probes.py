@@ -12,12 +12,19 @@ _KEPT = 64
 """questions whose arrivals are remembered"""
 
 
+class AddressError(Exception):
+    """The node's address cannot be used here."""
+
+
 class Probes:
     """A UDP socket at the data address, at the number of the node's TCP port."""
 
     def __init__(self, address: str, port: int) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self.socket.bind((address, port))
+        try:
+            self.socket.bind((address, port))
+        except OSError as error:
+            raise AddressError(f"{address}: {error.strerror}") from error
         self._port = port
         self._arrived: OrderedDict[bytes, set[str]] = OrderedDict()
 

@@ -13,28 +13,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+from clusters.backends.proc import CpuAccount, state_and_ticks
+
 # A process in an uninterruptible wait (D) stops before its next instruction; after vfork it waits so for a child that has stopped.
 _STOPPED = frozenset("TtDZX")
 
 
 class NodeRuns(Exception):
     """A second start while the first process runs."""
-
-
-class _Counter:
-    """A sum over threads or processes that come and go: what the gone ones had used stays in it."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, int] = {}
-        self._gone = 0
-
-    def take(self, seen: Mapping[int, int]) -> int:
-        for key, value in self._last.items():
-            if seen.get(key, -1) < value:
-                self._gone += value
-        self._last = dict(seen)
-        return self._gone + sum(seen.values())
 
 
 class Processes:
@@ -45,7 +31,7 @@ class Processes:
         self._main: subprocess.Popen[bytes] | None = None
         self._status: int | None = None
         self._doomed = False
-        self._ticks, self._waits = _Counter(), _Counter()
+        self._account = CpuAccount()
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, output: int) -> None:
         """Start the main process in a session of its own, its output to the descriptor ``output``. Raises NodeRuns or OSError."""
@@ -65,7 +51,7 @@ class Processes:
             **switch,  # type: ignore[call-overload]
         )
         self._status, self._doomed = None, False
-        self._ticks, self._waits = _Counter(), _Counter()
+        self._account = CpuAccount()
 
     def alive(self) -> bool:
         """Whether the main process exists."""
@@ -116,7 +102,7 @@ class Processes:
 
     def stopped(self) -> bool:
         """Whether every process is stopped; those that are not (forked meanwhile) get the signal again."""
-        running = [pid for pid in self._members() if _stat(pid)[0] not in _STOPPED]
+        running = [pid for pid in self._members() if state_and_ticks(_entry(pid))[0] not in _STOPPED]
         for pid in running:
             _send(pid, signal.SIGSTOP)
         return not running
@@ -126,36 +112,17 @@ class Processes:
         members = self._members()
         if not members:
             return None
-        waits: dict[int, int] = {}
-        for pid in members:
-            waits.update(_thread_waits(pid))
-        running_s = self._ticks.take({pid: _stat(pid)[1] for pid in members}) / _TICKS_PER_S
-        return running_s, self._waits.take(waits) / 1e9
+        return self._account.take([(pid, _entry(pid)) for pid in members])
 
     def _members(self) -> list[int]:
-        """All processes of the namespace but this one. What ended and was not reaped yet has no directory of descriptors."""
+        """All processes of the namespace but this one, and but what ended and was not reaped yet."""
         me = os.getpid()
         numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-        return [number for number in numbers if number != me and _stat(number)[0] not in "ZX"]
+        return [number for number in numbers if number != me and state_and_ticks(_entry(number))[0] not in "ZX"]
 
 
-def _stat(pid: int) -> tuple[str, int]:
-    """State and CPU ticks of a process; one that ended meanwhile is ``X``."""
-    try:
-        fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "X", 0
-    return fields[0], int(fields[11]) + int(fields[12])
-
-
-def _thread_waits(pid: int) -> dict[int, int]:
-    """Thread → nanoseconds that it was runnable and waited for a CPU."""
-    waits = {}
-    with contextlib.suppress(OSError):  # the process ended meanwhile
-        for task in Path("/proc", str(pid), "task").iterdir():
-            with contextlib.suppress(OSError):  # the thread did
-                waits[int(task.name)] = int((task / "schedstat").read_text().split()[1])
-    return waits
+def _entry(pid: int) -> Path:
+    return Path("/proc", str(pid))
 
 
 def _send(pid: int, number: int) -> None:
