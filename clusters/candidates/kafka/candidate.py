@@ -77,7 +77,7 @@ class KafkaCandidate:
     def install(self, say: Callable[[str], None]) -> CandidateEntry:
         """Find Java, fetch the jars unless they are in the cache, and make the format template."""
         self._java = find_java()
-        self._path = self._local or install.installed_class_path(self._release, say)
+        self._path = self._local or install.installed_class_path(self._release, self._java, say)
         checksums = self._path.checksums()
         if self._formats_by_hand:
             self._bootstrap = formatting.bootstrap_checkpoint(self._java, self._path, checksums)
@@ -89,7 +89,11 @@ class KafkaCandidate:
             promises=self._promises(),
             evidence=_EVIDENCE,
             generation=self._release.generation,
-            provenance={**checksums, "java": f"{self._java.major} at {self._java.home}"},
+            provenance={
+                **checksums,
+                "jars": self._path.origin,
+                "java": f"{self._java.major} at {self._java.home}",
+            },
         )
 
     def _promises(self) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from clusters.candidates.kafka.configuration import java_command, properties_text, write_logging
 from clusters.candidates.kafka.formatting import WARM_UP_CLUSTER_ID, minimal_properties
-from clusters.candidates.kafka.install import ClassPath, Say
+from clusters.candidates.kafka.install import ClassPath
 from clusters.candidates.kafka.java import Java
+from clusters.candidates.kafka.maven import Say
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0

@@ -18,9 +18,10 @@ import time
 from pathlib import Path
 from uuid import UUID, uuid5
 
+from clusters.cache import cache_directory, make_directory
 from clusters.candidates.candidate import Disk, Quorum
 from clusters.candidates.kafka.configuration import LISTENER, java_command, properties_text
-from clusters.candidates.kafka.install import ClassPath, cache_directory
+from clusters.candidates.kafka.install import ClassPath
 from clusters.candidates.kafka.java import Java
 from clusters.cluster import NodeSpec
 from clusters.evidence.identity import text_to_uuid, uuid_to_text
@@ -75,7 +76,9 @@ def _run_tool(java: Java, path: ClassPath, properties: Path, cluster_id: str, op
     main = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties), *options)
     command = java_command(java, path, None, main)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=_TOOL_TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise Problem("kafka-format", f"kafka-storage did not end within {_TOOL_TIMEOUT_S:.0f} s.") from None
     if done.returncode != 0:
@@ -102,7 +105,7 @@ def bootstrap_checkpoint(java: Java, path: ClassPath, checksums: dict[str, str])
     kept = cache_directory() / "kafka-formats" / f"{path.release.text}-{identity}" / "bootstrap.checkpoint"
     if kept.is_file():
         return kept
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(kept.parent)
     with tempfile.TemporaryDirectory(prefix=".format-", dir=kept.parent) as scratch:
         work = Path(scratch)
         (work / "server.properties").write_text(properties_text(minimal_properties(work / "data", 9093)))

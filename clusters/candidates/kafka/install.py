@@ -8,23 +8,19 @@ is added here: without it nothing is logged at all, and the state transitions wo
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusters.cache import cache_directory, make_directory
+from clusters.candidates.kafka.java import Java
+from clusters.candidates.kafka.maven import Say, find_mvn, run_mvn
 from clusters.candidates.kafka.releases import Release, parse_release
 from workloads.problem import Problem
 
-Say = Callable[[str], None]
-
-_MVN_TIMEOUT_S = 900.0
-_APT_TIMEOUT_S = 600.0
+_ARTIFACT = "org.apache.kafka:kafka_2.13"
 _RELOAD4J = (("org.slf4j", "slf4j-reload4j", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
 _LOG4J2 = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3"),)
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -47,19 +43,12 @@ class ClassPath:
     release: Release
     directory: Path
     jars: tuple[Path, ...]
+    origin: str
+    """where the jars came from, for people"""
 
     def checksums(self) -> dict[str, str]:
         """File name → SHA-256 of every jar."""
         return {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in self.jars}
-
-
-def cache_directory() -> Path:
-    """Where downloads are kept: ``NEMESIS_CACHE``, else ``nemesis`` in the user's cache directory."""
-    named = os.environ.get("NEMESIS_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "nemesis"
 
 
 def _jars(directory: Path) -> tuple[Path, ...]:
@@ -68,6 +57,7 @@ def _jars(directory: Path) -> tuple[Path, ...]:
 
 def local_class_path(home: Path) -> ClassPath:
     """The class path of a local build or unpacked distribution. Raises Problem (usage) when it is none."""
+    home = home.absolute()  # nodes run in directories of their own
     for directory in (home / "libs", home):
         jars = _jars(directory)
         names = [_SERVER_JAR.fullmatch(jar.name) for jar in jars]
@@ -86,7 +76,7 @@ def local_class_path(home: Path) -> ClassPath:
                 "Name a distribution made by Kafka's `releaseTarGz`.",
                 usage=True,
             )
-        return ClassPath(parse_release(versions.pop()), directory, jars)
+        return ClassPath(parse_release(versions.pop()), directory, jars, f"--kafka-home {home}: {directory}")
     raise Problem(
         "kafka-home",
         f"{home} is no Kafka: neither it nor its libs/ holds a kafka_2.13-*.jar.",
@@ -95,33 +85,34 @@ def local_class_path(home: Path) -> ClassPath:
     )
 
 
-def installed_class_path(release: Release, say: Say) -> ClassPath:
-    """The class path of a released version, downloaded unless the cache has it.
+def installed_class_path(release: Release, java: Java, say: Say) -> ClassPath:
+    """The class path of a released version, downloaded unless the cache has it; ``java`` is for Maven.
 
     Raises Problem when ``mvn`` cannot be had or the release does not exist.
     """
     target = cache_directory() / "kafka" / release.text
     jars = _jars(target)
     if not jars:
-        _download(release, target, say)
+        _download(release, target, java, say)
         jars = _jars(target)
-    return ClassPath(release, target, jars)
+    origin = f"Maven Central, by mvn: {_ARTIFACT}:{release.text} and what it depends on; kept in {target}"
+    return ClassPath(release, target, jars, origin)
 
 
-def _download(release: Release, target: Path, say: Say) -> None:
-    mvn = _find_mvn(say)
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _download(release: Release, target: Path, java: Java, say: Say) -> None:
+    make_directory(target.parent)
+    mvn = find_mvn(say)
     say(f"Apache Kafka {release.text}: downloading the jars from Maven Central (about 45 MB)")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f".{release.text}-", dir=target.parent) as scratch:
         work = Path(scratch)
         dependencies = (
-            ("org.apache.kafka", "kafka_2.13", release.text),
+            (*_ARTIFACT.split(":"), release.text),
             *(_LOG4J2 if release.log4j2 else _RELOAD4J),
         )
         pom = _POM.format(dependencies="\n".join(_DEPENDENCY.format(*each) for each in dependencies))
         (work / "pom.xml").write_text(pom)
-        _run_mvn(mvn, release, work)
+        _copy_jars(mvn, release, java, work)
         jars = _jars(work / "jars")
         if not any(_SERVER_JAR.fullmatch(jar.name) for jar in jars):
             raise Problem("kafka-download", f"mvn ended well and brought no kafka_2.13-{release.text}.jar.")
@@ -141,21 +132,9 @@ def _publish(made: Path, target: Path) -> None:
             raise
 
 
-def _run_mvn(mvn: str, release: Release, work: Path) -> None:
-    command = [
-        mvn,
-        "-B",
-        "-q",
-        "dependency:copy-dependencies",
-        "-DincludeScope=runtime",
-        f"-DoutputDirectory={work}/jars",
-    ]
-    try:
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=_MVN_TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise Problem(
-            "kafka-download", f"mvn did not end within {_MVN_TIMEOUT_S:.0f} s.", "Try again, or give --kafka-home DIR."
-        ) from None
+def _copy_jars(mvn: str, release: Release, java: Java, work: Path) -> None:
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work}/jars"]
+    done = run_mvn(mvn, goal, work, java)
     if done.returncode == 0:
         return
     said = done.stdout + done.stderr
@@ -174,31 +153,3 @@ def _run_mvn(mvn: str, release: Release, work: Path) -> None:
         f"mvn failed with exit status {done.returncode}: {' '.join(lines)[:600]}",
         "Mend the connection and try again, or give --kafka-home DIR.",
     )
-
-
-def _find_mvn(say: Say) -> str:
-    found = shutil.which("mvn")
-    if found:
-        return found
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        say("mvn is missing: installing Debian's package maven (about 60 MB)")
-        _install_maven()
-        found = shutil.which("mvn")
-        if found:
-            return found
-    raise Problem(
-        "mvn-missing",
-        "Apache Kafka is fetched with mvn, which is not installed.",
-        "Install Maven (apt-get install maven), or give a local distribution with --kafka-home DIR.",
-    )
-
-
-def _install_maven() -> None:
-    """Ask Debian for Maven; whether it came is seen by whether ``mvn`` is there."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "maven"]
-    for command in (["apt-get", "update", "-q"], install):
-        try:
-            subprocess.run(command, env=environment, capture_output=True, timeout=_APT_TIMEOUT_S, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return

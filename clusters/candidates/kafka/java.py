@@ -55,7 +55,7 @@ def _major(executable: Path) -> int | None:
         return None
     try:
         answer = subprocess.run(
-            [str(executable), "-version"], capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False
+            [str(executable), "-version"], capture_output=True, errors="replace", timeout=_ASK_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
+from clusters.cache import cache_directory
 from clusters.candidates.candidate import Disk, Quorum
 from clusters.candidates.reference.core.decisions import Decisions
 from clusters.candidates.reference.core.defects import decisions, defect
@@ -164,7 +165,7 @@ def _environment(site: Site, node: NodeSpec) -> dict[str, str]:
 
     Nodes of another machine or image keep theirs for themselves: nobody else runs what they compiled.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nemesis" / "bytecode"
+    cache = cache_directory() / "bytecode"
     search_path = [site.inside(_PROJECT), os.environ.get("PYTHONPATH", "") if site.own else ""]
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),

@@ -61,7 +61,7 @@ def test_a_disk_written_by_hand_is_the_tools(tmp_path, version, kind, first):
         for other, mine in zip(by_hand.nodes, tool.nodes, strict=True)
     )
     tool = type(tool)(tool.cluster_id, tool_nodes, tool.timers, kind, by_hand.directory_ids, tool.seed)
-    path = install.installed_class_path(release, print)
+    path = install.installed_class_path(release, find_java(), print)
     properties = configuration.write_configuration(release, tool, tool.nodes[1])
     formatting.format_with_tool(find_java(), path, properties, tool, tool.nodes[1], first=first)
 
