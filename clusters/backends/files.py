@@ -117,6 +117,9 @@ def _matching(
         deeper = [parts for parts in here if len(parts) > level + 1]
         if not deeper:
             continue
+        kind = os.lstat(name, dir_fd=directory).st_mode
+        if not stat.S_ISDIR(kind) and not stat.S_ISLNK(kind):
+            continue
         try:
             inner = os.open(name, _DIRECTORY, dir_fd=directory)
         except OSError as error:

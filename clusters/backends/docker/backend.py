@@ -59,7 +59,7 @@ def remains(entry: ledgers.Entry) -> Sequence[str]:
     """Containers and networks with the lab's label. Raises Problem when the engine cannot be asked."""
     client = connect(entry.place.get("engine"))
     try:
-        return marks.things(client, entry.lab)
+        return tuple(marks.things(client, entry.lab))
     finally:
         client.close()
 
