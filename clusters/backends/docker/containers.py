@@ -29,6 +29,9 @@ _GONE_PATIENCE_S = 20.0
 _POLL_S = 0.01
 _OUTPUT_PATIENCE_S = 10.0
 _PROCESSES_MAX = 4096
+_LOOK_TIMEOUT_S = 30.0
+_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""of an image that says none: the engine's own default"""
 _LOG_LIMIT = {"max-size": "1g", "max-file": "2"}
 """of the engine's own copy of a node's output, which ends with the container"""
 _DROPPED = ["NET_RAW", "MKNOD", "SYS_CHROOT", "AUDIT_WRITE"]
@@ -69,6 +72,7 @@ class NodeContainer:
         self._labels = dict(labels)
         self._lock = threading.RLock()
         self._process: _Process | None = None
+        self._programs: set[str] = set()
         self._status: int | None = None
         self._paused = False
 
@@ -83,6 +87,7 @@ class NodeContainer:
             container = self._create(launch, mounts)
             self._status, self._paused = None, False
             try:
+                self._find_program(container, launch)
                 self._client.api.start(container)
             except APIError as error:
                 self._remove(container)
@@ -184,6 +189,25 @@ class NodeContainer:
         except (DockerException, RequestException) as error:
             raise self._not_started(launch, str(error)) from error
         return str(made["Id"])
+
+    def _find_program(self, container: str, launch: Launch) -> None:
+        """Look for the program in the container, once. Started without, the engine's init would say so to nobody.
+
+        Raises APIError, RequestException or Problem ``node-not-started``.
+        """
+        program, api = launch.argv[0], self._client.api
+        if program in self._programs:
+            return
+        places = [program]
+        if "/" not in program:
+            environment = api.inspect_container(container)["Config"].get("Env") or []
+            path = next((each.partition("=")[2] for each in environment if each.startswith("PATH=")), _USUAL_PATH)
+            places = [f"{directory}/{program}" for directory in path.split(":") if directory]
+        url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"
+        if not any(api.head(url, params={"path": place}, timeout=_LOOK_TIMEOUT_S).ok for place in places):
+            self._remove(container)
+            raise self._not_started(launch, f"there is no {' or '.join(places)}")
+        self._programs.add(program)
 
     def _watch(self, container: str, launch: Launch) -> _Process:
         with engine_calls(f"look at {self._node}"):

@@ -29,7 +29,6 @@ _SUBNETS = ipaddress.IPv4Network("10.78.0.0/16")
 """each run takes a /24 of it that nobody has"""
 _GATEWAY = -2
 """the last address of a subnet but one: the host's own on the bridge, where clients come from"""
-_PROBE_PATIENCE_S = 5.0
 _NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
 
@@ -146,8 +145,7 @@ class Network:
         with self._probing:
             self._probes.ask(pairs, answers.append)
             while not answers:
-                due_s = self._probes.tick()
-                for key, _ in self._selector.select(_PROBE_PATIENCE_S if due_s is None else due_s):
+                for key, _ in self._selector.select(self._probes.tick() or 0.0):
                     self._probes.receive(key.data)
         return dict(zip(pairs, answers[0], strict=True))
 
