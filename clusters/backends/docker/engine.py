@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import docker
 import requests
-from docker.errors import APIError, DockerException
+from docker.errors import APIError, DockerException, InvalidVersion
 
 from workloads.problem import Problem
 
@@ -52,6 +52,8 @@ def connect(address: str | None = None) -> Any:
             base_url=address, version="auto", timeout=_CALL_TIMEOUT_S, max_pool_size=_CONNECTIONS
         )
         version, about = client.version(), client.info()
+    except InvalidVersion as error:
+        raise _too_old(_short(error)) from error
     except (DockerException, requests.RequestException, OSError) as error:
         raise Problem(
             "engine-not-running", f"The docker engine at {address} does not answer: {_short(error)}.", _START_REMEDY
@@ -116,11 +118,15 @@ def _check_socket(address: str) -> None:
 def _check_version(version: str) -> None:
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None or (int(match.group(1)), int(match.group(2))) < OLDEST:
-        raise Problem(
-            "engine-too-old",
-            f"The docker engine says that it is version {version or 'unknown'}.",
-            f"Install {OLDEST[0]}.{OLDEST[1]} or newer; Debian 12 has it: `apt-get install docker.io`.",
-        )
+        raise _too_old(f"it is version {version or 'unknown'}")
+
+
+def _too_old(why: str) -> Problem:
+    return Problem(
+        "engine-too-old",
+        f"The docker engine is too old: {why}.",
+        f"Install {OLDEST[0]}.{OLDEST[1]} or newer; Debian 12 has it: `apt-get install docker.io`.",
+    )
 
 
 def _short(error: Exception) -> str:
