@@ -23,6 +23,9 @@ from clusters.backends.ssh.refusals import refusal
 from workloads.problem import Problem
 
 CALL_TIMEOUT_S = 30.0
+LOST = ("machine-lost", "machine-silent")
+"""slugs of Problems after which nobody knows what was done"""
+
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 30.0
 _SEND_TIMEOUT_S = 30.0

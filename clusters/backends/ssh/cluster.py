@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -15,10 +14,12 @@ from typing import Any, TypeVar
 
 from clusters.backends import ledger
 from clusters.backends.ssh import transfer
-from clusters.backends.ssh.artifacts import Artifact, bring, pack, pack_packages
-from clusters.backends.ssh.host import JAVA, PYTHON, SHARED, Heart, Host, end_host, open_host, python_reason
+from clusters.backends.ssh.artifacts import Artifact, bring, pack
+from clusters.backends.ssh.channel import LOST
+from clusters.backends.ssh.host import Heart, Host, end_host, open_host
 from clusters.backends.ssh.inventory import Machine
-from clusters.backends.ssh.leftovers import ledger_place
+from clusters.backends.ssh.leftovers import ledger_place, look
+from clusters.backends.ssh.programs import Programs
 from clusters.cluster import Clock, CpuUse, Launch, NodeSpec, Site
 from clusters.links import Links, Pair
 from workloads.problem import Problem
@@ -26,7 +27,8 @@ from workloads.problem import Problem
 LAB_MARK = "NEMESIS_LAB"
 _TRIES, _TRY_S = 3, 0.05
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_PACKAGES = "packages"
+_SHARED = "files"
+"""in the run's directory on a machine: the controller's files under their own names"""
 
 T = TypeVar("T")
 
@@ -47,8 +49,11 @@ class SshCluster:
         self._ledger = ledger_directory or ledger.default_directory()
         self._lab = f"lab-{os.getpid()}-{uuid.uuid4().hex[:12]}"
         self._root = machines[0].data / "runs" / self._lab
+        self._programs = Programs(self._root)
         self._hosts: dict[str, Host] = {}
         self._hearts: list[Heart] = []
+        self._doubtful: set[str] = set()
+        """nodes of whose machines nobody knows whether all has gone"""
         self._outputs: dict[str, dict[Path, bool]] = {node.name: {} for node in self._nodes}
 
     @property
@@ -66,9 +71,9 @@ class SshCluster:
         """Nodes have directories of their own; the controller's other files are at the same paths below ``files``."""
         own = tuple((node.directory, self._root / node.name) for node in self._nodes)
         return Site(
-            moved=(*own, (Path("/"), self._root / SHARED)),
-            python=str(self._root / PYTHON),
-            java=str(self._root / JAVA),
+            moved=(*own, (Path("/"), self._root / _SHARED)),
+            python=self._programs.python,
+            java=self._programs.java,
             own=False,
         )
 
@@ -94,21 +99,22 @@ class SshCluster:
             raise
 
     def down(self) -> None:
-        """End every process and remove all that was made. Raises Problem ``lab-survives``; the ledger then keeps the entry."""
+        """End every process and remove all that was made, also where a connection was lost.
+
+        Raises Problem ``lab-survives`` for a machine that nobody can tell of; the ledger then keeps the entry.
+        """
         for heart in self._hearts:
             heart.stop()
         self._hearts = []
         hosts, self._hosts = self._hosts, {}
         ends = self._on_all(lambda host: end_host(host, remove=True), hosts)
-        bad = {name: ended for name, ended in ends.items() if ended.status != 0}
-        if bad:
-            told = "; ".join(
-                f"{self._machines[name]}: {f'exit status {ended.status}' if ended.status is not None else 'not known'} {ended.said}".strip()
-                for name, ended in bad.items()
-            )
+        self._doubtful |= {name for name, ended in ends.items() if ended.status != 0}
+        trouble = self._on_all(self._sweep, {name: name for name in sorted(self._doubtful)})
+        self._doubtful = {name for name, why in trouble.items() if why}
+        if self._doubtful:
             raise Problem(
                 "lab-survives",
-                f"It is not certain that nothing of {self._lab} is left: {told}.",
+                f"It is not certain that nothing of {self._lab} is left: {'; '.join(filter(None, trouble.values()))}",
                 "`nemesis clean` looks after it; agents without a controller end by themselves when their lease is over.",
             )
         ledger.erase(self._ledger, self._lab)
@@ -116,8 +122,7 @@ class SshCluster:
     def install(self, artifacts: Sequence[Path]) -> None:
         """Bring files by content: what a machine has already is checked there and not sent. Raises Problem ``copy-damaged``."""
         packed = {path: pack(path) for path in artifacts}
-        packages = pack_packages()
-        self._on_all(lambda host: self._install(host, packed, packages), self._hosts)
+        self._on_all(lambda host: self._install(host, packed), self._hosts)
 
     def place(self, node: str) -> None:
         """Copy the formatted disk to the machine; the controller's is gone afterwards."""
@@ -148,8 +153,8 @@ class SshCluster:
 
     def start(self, node: str, launch: Launch) -> None:
         """Start the node's process. Raises Problem ``node-runs``, ``node-not-started``, ``python-differs`` or ``java-missing``."""
-        host, site = self._host(node), self.site
-        host.check_program(launch.argv[0], site.python, site.java or "")
+        host = self._host(node)
+        self._programs.make_ready(host, launch.argv[0])
         for path in launch.needs:
             if path.is_dir():
                 transfer.push_directory(host.channel, path, host.there(path))
@@ -230,9 +235,22 @@ class SshCluster:
         return {name: host.offset.clock() for name, host in self._hosts.items()}
 
     def _open(self, node: NodeSpec) -> None:
-        host = open_host(self._machines[node.name], node, self._lab)
+        try:
+            host = open_host(self._machines[node.name], node, self._lab)
+        except Problem as problem:
+            if problem.slug in LOST:
+                self._doubtful.add(node.name)
+            raise
         self._hosts[node.name] = host
         self._hearts.append(Heart(host))
+
+    def _sweep(self, name: str) -> str:
+        """Look after a machine whose agent did not say that all is well; returns what went wrong."""
+        try:
+            found = look([self._machines[name]], self._lab, dry_run=False)
+        except Problem as problem:
+            return problem.what
+        return "; ".join(str(each) for each in found if each.state == "failed")
 
     def _check_control(self) -> None:
         """A controller at a node's data address would be cut off with it."""
@@ -247,21 +265,9 @@ class SshCluster:
                     "Run the controller on another machine, or give the machines data addresses of their own.",
                 )
 
-    def _install(self, host: Host, packed: Mapping[Path, Artifact], packages: Artifact) -> None:
-        wanted = list(packed.values())
-        links = {f"{SHARED}{path}": artifact.sha256 for path, artifact in packed.items()}
-        if not python_reason(host.facts["python"]):
-            wanted.append(packages)
-            links[_PACKAGES] = packages.sha256
-            python = host.facts["python"][0]
-            search = f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{self._root / _PACKAGES}"'
-            script = f'#!/bin/sh\nexport {search}\nexec {shlex.quote(python)} "$@"\n'
-            host.channel.exchange("script", script.encode(), path=PYTHON)
-        if host.facts["java"] is not None:
-            script = f'#!/bin/sh\nexec {shlex.quote(host.facts["java"][0])} "$@"\n'
-            host.channel.exchange("script", script.encode(), path=JAVA)
-        bring(host.channel, wanted)
-        host.channel.call("link", links=links)
+    def _install(self, host: Host, packed: Mapping[Path, Artifact]) -> None:
+        bring(host.channel, list(packed.values()))
+        host.channel.call("link", links={f"{_SHARED}{path}": artifact.sha256 for path, artifact in packed.items()})
 
     def _cut(self, host: Host, sources: frozenset[str]) -> None:
         host.channel.call("cut", sources=sorted(sources))

@@ -14,15 +14,13 @@ from clusters.backends.ssh.inventory import Machine
 from clusters.cluster import NodeSpec
 from workloads.problem import Problem
 
-PYTHON, JAVA, SHARED = "bin/python", "bin/java", "files"
-"""paths in the run's directory on a machine: the programs that nodes run, the controller's files under their own names"""
-
 BUSY_PATIENCE_S = 10.0
 """for an earlier run's agent to end"""
 
 _FIRST_TRIPS = 20
 _BEATS_A_LEASE = 8
 _BEAT_MAX_S = 1.0
+_END_TIMEOUT_S = 10.0
 
 
 @dataclass(slots=True)
@@ -48,21 +46,6 @@ class Host:
         answered_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         self.offset.take(RoundTrip(asked_ns, answered_ns, wall_ns, there_ns, there_wall_ns))
 
-    def check_program(self, program: str, site_python: str, site_java: str) -> None:
-        """Raises Problem ``python-differs`` or ``java-missing`` when the node is to run what this machine has not got."""
-        if program == site_python and (reason := python_reason(self.facts["python"])):
-            raise Problem(
-                "python-differs",
-                f"The reference cannot run on {self.machine}: {reason}.",
-                f'Install that Python there and name it in the inventory: python = "/path/to/{_python_name()}".',
-            )
-        if program == site_java and self.facts["java"] is None:
-            raise Problem(
-                "java-missing",
-                f"{self.machine} has no Java of 17 or newer{f' at {self.machine.java}' if self.machine.java else ''}.",
-                'There: apt-get install openjdk-17-jre-headless; or name one in the inventory: java = "/path/bin/java".',
-            )
-
 
 def open_host(machine: Machine, node: NodeSpec, lab: str) -> Host:
     """Log in, start the agent and ask what is there. Raises Problem; then the agent ends by itself."""
@@ -80,7 +63,7 @@ def open_host(machine: Machine, node: NodeSpec, lab: str) -> Host:
     )
     try:
         channel.first()
-        facts = channel.call("facts", 60.0, python=machine.python, java=machine.java)
+        facts = channel.call("facts")
         host = Host(machine, node, channel, facts)
         for _ in range(_FIRST_TRIPS):
             host.beat()
@@ -91,11 +74,13 @@ def open_host(machine: Machine, node: NodeSpec, lab: str) -> Host:
 
 
 def end_host(host: Host, *, remove: bool) -> Ended:
-    """Kill the node, remove the rules, and the files of the run when ``remove``; how the agent ended."""
+    """Kill the node, remove the rules, and the files of the run when ``remove``; how the agent ended, if it could be told to."""
     try:
-        host.channel.call("end", remove=remove)
-    except Problem:
+        host.channel.call("end", _END_TIMEOUT_S, remove=remove)
+    except Problem as problem:
         host.channel.drop()
+        host.channel.wait_end()
+        return Ended(None, problem.what)
     return host.channel.wait_end()
 
 
@@ -119,21 +104,3 @@ class Heart:
                 self._host.beat()
             except Problem:
                 return  # whoever asks the machine next is told
-
-
-def python_reason(told: list[str] | None) -> str:
-    """Why a machine's Python (path, version, ABI) cannot run the controller's packages; empty when it can."""
-    import sysconfig
-
-    wanted = str(sysconfig.get_config_var("SOABI"))
-    if told is None:
-        return f"it has no such Python; packages of {_python_name()} ({wanted}) would be brought there"
-    if told[2] != wanted:
-        return f"{told[0]} is {told[2]}, and the controller's packages are for {wanted}"
-    return ""
-
-
-def _python_name() -> str:
-    import sys
-
-    return f"python{sys.version_info[0]}.{sys.version_info[1]}"

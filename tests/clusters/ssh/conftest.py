@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import Machines, start_machines
+from machines import Machines, missing_tools, start_machines
 
 from clusters.backends.backend import Place
 from clusters.backends.ssh import backend
@@ -14,7 +14,13 @@ from clusters.backends.ssh.cluster import SshCluster
 
 
 @pytest.fixture(scope="session")
-def shared_machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+def tools() -> None:
+    if missing := missing_tools():
+        pytest.skip(f"not here: {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+def shared_machines(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     machines = start_machines(tmp_path_factory.mktemp("machines"))
     yield machines
     machines.close()
@@ -28,7 +34,7 @@ def machines(shared_machines: Machines) -> Iterator[Machines]:
 
 
 @pytest.fixture
-def make_machines(tmp_path: Path) -> Iterator[Callable[..., Machines]]:
+def make_machines(tools: None, tmp_path: Path) -> Iterator[Callable[..., Machines]]:
     """Machines of the test's own; enter their network with ``inside()``."""
     made: list[Machines] = []
 

@@ -1,7 +1,8 @@
-"""``python keeper.py PLAN``: machines of a test, each a network namespace with an sshd of its own. All of it ends with this process.
+"""``python keeper.py PLAN SOCKET``: machines of a test, each a network namespace with an sshd of its own. All of it ends with this process.
 
 It becomes the network between them: the controller's namespace, joined to every machine by a control cable and by a data cable over
-which it routes between the machines. ``ready`` on standard output says that all sshd listen; the end of standard input ends it.
+which it routes between the machines. Descriptors of the namespaces on the socket say that all sshd listen; the end of standard input
+ends it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def main() -> None:
     _check(_libc.unshare(NEWNS | NEWPID | NEWNET))
     keeper = os.fork()
     if keeper:
-        os.close(1)
+        os.close(int(sys.argv[2]))
         os.waitpid(keeper, 0)
         return
     _libc.prctl(1, signal.SIGKILL, 0, 0, 0)
@@ -47,7 +48,9 @@ def main() -> None:
         for machine in plan["machines"]:
             _join(net, machine, _start(plan, machine))
     _await_all(plan["machines"])
-    print("ready", flush=True)
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    with socket.socket(fileno=int(sys.argv[2])) as ready:
+        socket.send_fds(ready, [b"ready"], [here, *(machine["network"] for machine in plan["machines"])])
     os.set_blocking(0, False)
     wake, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -125,7 +128,7 @@ def _join(net: Any, machine: dict[str, Any], namespace: int) -> None:
     finally:
         _check(_libc.setns(here, NEWNET))
         os.close(here)
-        os.close(namespace)
+    machine["network"] = namespace
     outer = net.link_lookup(ifname=f"d{number}")[0]
     net.route("add", dst=f"{machine['address']}/32", oif=outer, scope="link", prefsrc=ROUTER)
     os.write(machine["go"], b"x")

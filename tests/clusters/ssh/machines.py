@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+SSHD = shutil.which("sshd", path=PATH) or "/usr/sbin/sshd"
 KEEPER = Path(__file__).with_name("keeper.py")
 PATIENCE_S = 20.0
 AHEAD_S = 1000
@@ -55,14 +57,15 @@ class Machines:
     count: int
     inventory: Path
     process: subprocess.Popen[bytes]
-    network: int
+    networks: list[int]
+    """descriptors of the network namespaces: the controller's, then the machines'"""
     plan: dict[str, Any]
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """Be in the controller's network namespace: sockets, threads and processes made here are too."""
+    def inside(self, number: int = 0) -> Iterator[None]:
+        """Be in the network of the controller, or of a machine (from 1): sockets, threads and processes made here are too."""
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        assert _libc.setns(self.network, _NEWNET) == 0
+        assert _libc.setns(self.networks[number], _NEWNET) == 0
         try:
             yield
         finally:
@@ -74,18 +77,10 @@ class Machines:
         return self.folder / f"disk{number}"
 
     def run(self, number: int, command: str) -> str:
-        """Run a command on a machine, through ssh as a person would; its output."""
-        machine = self.plan["machines"][number - 1]
-        with self.inside():
+        """Run a command in the network of a machine; its output."""
+        with self.inside(number):
             done = subprocess.run(
-                [
-                    *("ssh", "-i", str(self.folder / "key"), "-o", f"UserKnownHostsFile={self.folder / 'known_hosts'}"),
-                    *("-o", "BatchMode=yes", "-p", str(machine["port"]), f"root@{machine['host']}", command),
-                ],
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-                check=False,
+                ["sh", "-c", f"PATH={PATH}; {command}"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
             )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -93,20 +88,26 @@ class Machines:
     def control_cable(self, number: int, state: str) -> None:
         """Take the control cable of a machine ``up`` or ``down``."""
         with self.inside():
-            subprocess.run(["ip", "link", "set", f"c{number}", state], check=True, timeout=PATIENCE_S)
+            ip = shutil.which("ip", path=PATH)
+            subprocess.run([ip or "ip", "link", "set", f"c{number}", state], check=True, timeout=PATIENCE_S)
 
     def close(self) -> None:
         """End the machines and all that runs on them."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.close()
         try:
             self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.process.stdout.close()
-        os.close(self.network)
+        for network in self.networks:
+            os.close(network)
+
+
+def missing_tools() -> list[str]:
+    """What machines need and is not here."""
+    missing = [tool for tool in (SSHD, "ssh-keygen", "nft", "ip") if shutil.which(tool, path=PATH) is None]
+    return missing if os.geteuid() == 0 else [*missing, "root"]
 
 
 def start_machines(folder: Path, count: int = 3, *, lease_s: float = 30.0, own_clocks: bool = True) -> Machines:
@@ -137,13 +138,17 @@ def start_machines(folder: Path, count: int = 3, *, lease_s: float = 30.0, own_c
     inventory = folder / "inventory.toml"
     inventory.write_text(_inventory(folder, data, machines, lease_s))
     plan = {"sshd": SSHD, "data": str(data), "machines": machines, "own_clocks": own_clocks}
-    process = subprocess.Popen(
-        [sys.executable, str(KEEPER), json.dumps(plan)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n", "the machines did not start"
-    network = os.open(f"/proc/{process.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    return Machines(folder, count, inventory, process, network, plan)
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, str(KEEPER), json.dumps(plan), str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+            )
+        told, networks, _, _ = socket.recv_fds(ours, 100, count + 1, socket.MSG_CMSG_CLOEXEC)
+    assert told == b"ready", "the machines did not start"
+    return Machines(folder, count, inventory, process, list(networks), plan)
 
 
 def _key(path: Path) -> None:

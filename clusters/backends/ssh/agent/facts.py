@@ -1,4 +1,4 @@
-"""What this machine is, told once: the programs that nodes need, and what a person reads in the manifest."""
+"""What this machine is, for people, and where the programs are that nodes need."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _OLDEST_JAVA = 17
 _TIMEOUT_S = 20.0
 
 
-def facts(root: str, links: str, python: str, java: str) -> dict[str, Any]:
-    """``python`` and ``java`` are commands that a person named; an empty ``java`` is looked for."""
+def facts(root: str, links: str) -> dict[str, Any]:
+    """What it is and has; ``links`` is how it cuts them."""
     free = shutil.disk_usage(root).free
     return {
         "system": f"{platform.system()} {platform.release()}",
@@ -28,20 +28,18 @@ def facts(root: str, links: str, python: str, java: str) -> dict[str, Any]:
         "free_bytes": free,
         "agent_python": ".".join(map(str, sys.version_info[:3])),
         "links": links,
-        "python": _python(python),
-        "java": _java(java),
     }
 
 
-def _python(command: str) -> list[str] | None:
-    """[path, ``3.11``, bits and implementation] of the Python that runs the reference."""
+def find_python(command: str) -> list[str] | None:
+    """[path, ``3.11``, ABI] of a Python."""
     code = "import sys, sysconfig; print(sys.executable); print('%d.%d' % sys.version_info[:2]); print(sysconfig.get_config_var('SOABI'))"
     told = _output([command, "-I", "-c", code])
     return told.split() if told is not None and len(told.split()) == 3 else None
 
 
-def _java(command: str) -> list[Any] | None:
-    """[path, major version] of the first Java that is new enough."""
+def find_java(command: str) -> list[Any] | None:
+    """[path, major version] of the first Java that is new enough; an empty command: look for one."""
     found = (
         [command] if command else [*filter(None, [shutil.which("java")]), *sorted(glob.glob("/usr/lib/jvm/*/bin/java"))]
     )

@@ -66,14 +66,14 @@ def serve(options: Options) -> int:
         return _refuse("machine-not-root", "")
     try:
         lock = take_lock(options.data, options.busy_patience_s)
-        links = _prepare(options, lock)
-        alive, worker = _fork_worker(options, links)
     except Busy as busy:
         return _refuse("machine-busy", str(busy))
-    except LinksError as error:
-        return _refuse("links-not-available", str(error))
-    except OSError as error:
-        return _refuse("machine-refuses", f"{error.strerror}: {error.filename}")
+    try:
+        links = _prepare(options, lock)
+        alive, worker = _fork_worker(options, links)
+    except (LinksError, OSError) as error:
+        shutil.rmtree(options.root, ignore_errors=True)
+        return _refuse("links-not-available" if isinstance(error, LinksError) else "machine-refuses", str(error))
     for descriptor in (0, 1):  # the worker alone holds the connection: it is closed when the worker ends
         os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -167,10 +167,9 @@ def _live(options: Options, links: Links, heart: int) -> NoReturn:
         os.write(heart, BEAT)  # fails when the guardian had died before its death could be watched
         _become_worker(options, links, heart).run()
         status = 0
-    except AddressError as error:
-        _refuse("address-not-there", str(error))
-    except OSError as error:
-        _refuse("machine-refuses", f"{error.strerror}: {error.filename}")
+    except (AddressError, OSError) as error:
+        _refuse("address-not-there" if isinstance(error, AddressError) else "machine-refuses", str(error))
+        os.write(heart, REMOVE)
     except BaseException as error:  # process 1 ends here, whatever it is, and says why
         say(f"{type(error).__name__}: {error}")
     finally:

@@ -138,8 +138,14 @@ class Worker:
     def _do_ping(self, _: int) -> list[int]:
         return [time.monotonic_ns(), time.time_ns()]
 
-    def _do_facts(self, _: int, python: str, java: str) -> dict[str, Any]:
-        return facts.facts(self._files.root, self._links.kind, python, java)
+    def _do_facts(self, _: int) -> dict[str, Any]:
+        return facts.facts(self._files.root, self._links.kind)
+
+    def _do_python(self, _: int, command: str) -> list[str] | None:
+        return facts.find_python(command)
+
+    def _do_java(self, _: int, command: str) -> list[Any] | None:
+        return facts.find_java(command)
 
     def _do_start(self, _: int, argv: list[str], env: dict[str, str], cwd: str, output: str) -> bool:
         self._files.make_directory(cwd)
