@@ -6,7 +6,6 @@ and whatever session they made. A node is as alive as its main process: when tha
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -15,26 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusters.backends.local.network import Network
+from clusters.backends.proc import CpuAccount, namespace, state_and_ticks
 from workloads.problem import Problem
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # A process in an uninterruptible wait (D) stops before its next instruction; after vfork it waits so for a child that has stopped.
 _STOPPED = frozenset("TtDZX")
-
-
-@dataclass(slots=True)
-class _Counter:
-    """A sum over threads or processes that come and go: what the gone ones had used stays in it."""
-
-    last: dict[int, int] = field(default_factory=dict)
-    gone: int = 0
-
-    def take(self, seen: Mapping[int, int]) -> int:
-        for key, value in self.last.items():
-            if seen.get(key, -1) < value:
-                self.gone += value
-        self.last = dict(seen)
-        return self.gone + sum(seen.values())
 
 
 @dataclass(slots=True)
@@ -42,8 +26,7 @@ class _Node:
     main: subprocess.Popen[bytes] | None = None
     status: int | None = None
     doomed: bool = False
-    running_ticks: _Counter = field(default_factory=_Counter)
-    waiting_ns: _Counter = field(default_factory=_Counter)
+    cpu: CpuAccount = field(default_factory=CpuAccount)
 
 
 class Processes:
@@ -140,7 +123,7 @@ class Processes:
 
     def stopped(self, name: str) -> bool:
         """Whether every process of the node is stopped; those that are not (forked meanwhile) get the signal again."""
-        running = [pid for pid, entry in self.members(name) if _stat(entry)[0] not in _STOPPED]
+        running = [pid for pid, entry in self.members(name) if state_and_ticks(entry)[0] not in _STOPPED]
         for pid in running:
             _send(pid, signal.SIGSTOP)
         return not running
@@ -150,18 +133,12 @@ class Processes:
         node, members = self._nodes[name], self.members(name)
         if not members:
             return None
-        ticks: dict[int, int] = {}
-        waits: dict[int, int] = {}
-        for pid, entry in members:
-            _, ticks[pid] = _stat(entry)
-            waits.update(_thread_waits(entry))
-        running_s = node.running_ticks.take(ticks) / _TICKS_PER_S
-        return running_s, node.waiting_ns.take(waits) / 1e9
+        return node.cpu.take(members)
 
     def members(self, name: str) -> list[tuple[int, Path]]:
         """The processes that the node has now: number in the lab, entry in /proc."""
         wanted = self._network.identity(name)
-        return [(pid, entry) for pid, entry in self._all() if _namespace(entry, "net") == wanted]
+        return [(pid, entry) for pid, entry in self._all() if namespace(entry, "net") == wanted]
 
     def threads(self, entry: Path) -> list[int]:
         """The threads of a process, by their numbers in the lab."""
@@ -179,16 +156,8 @@ class Processes:
                 continue
             if self._own_proc:
                 yield int(entry.name), entry
-            elif _namespace(entry, "pid") == self._pid_namespace and (pid := _innermost_pid(entry)) is not None:
+            elif namespace(entry, "pid") == self._pid_namespace and (pid := _innermost_pid(entry)) is not None:
                 yield pid, entry
-
-
-def _namespace(entry: Path, kind: str) -> int | None:
-    """The inode of a process's namespace; None for one that has ended, zombies included."""
-    try:
-        return os.stat(entry / "ns" / kind).st_ino
-    except OSError:
-        return None
 
 
 def _innermost_pid(entry: Path) -> int | None:
@@ -198,25 +167,6 @@ def _innermost_pid(entry: Path) -> int | None:
     except OSError:
         return None
     return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), None)
-
-
-def _stat(entry: Path) -> tuple[str, int]:
-    """State and CPU ticks of a process; a process that ended meanwhile is ``X``."""
-    try:
-        fields = (entry / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "X", 0
-    return fields[0], int(fields[11]) + int(fields[12])
-
-
-def _thread_waits(entry: Path) -> dict[int, int]:
-    """Thread → nanoseconds that it was runnable and waited for a CPU."""
-    waits = {}
-    with contextlib.suppress(OSError):  # the process ended meanwhile
-        for task in (entry / "task").iterdir():
-            with contextlib.suppress(OSError):  # the thread did
-                waits[int(task.name)] = int((task / "schedstat").read_text().split()[1])
-    return waits
 
 
 def _send(pid: int, number: int) -> None:
