@@ -93,9 +93,9 @@ def summarise(runs: Sequence[Path], beside: Path) -> Summary:
         banner=Banner(whole.value, _sentence(counts, len(runs)), EXIT_MEANING[whole]),
         counts=tuple(sorted(counts.items(), key=lambda count: order[count[0]])),
         runs=tuple(sorted(lines, key=lambda line: (order[line.status], line.scenario, line.run_id))),
-        checks=_check_totals(judged),
+        checks=check_totals(judged),
         statuses=STATUS_ORDER,
-        sureness=_sureness(counts.get(Verdict.VALID.value, 0), len(runs)),
+        sureness=sureness_of(counts.get(Verdict.VALID.value, 0), len(runs)),
     )
 
 
@@ -128,7 +128,8 @@ def _sentence(counts: Counter[str], total: int) -> str:
     return f"Of {total} run{'' if total == 1 else 's'}: {told or 'none was judged'}."
 
 
-def _sureness(clean: int, total: int) -> str:
+def sureness_of(clean: int, total: int) -> str:
+    """What so many clean runs exclude, in words."""
     if clean < total or not clean:
         return "A finding in one run is a finding, however many others were clean."
     bound = 1 - 0.05 ** (1 / clean)
@@ -138,7 +139,8 @@ def _sureness(clean: int, total: int) -> str:
     )
 
 
-def _check_totals(verdicts: Iterable[RunVerdict]) -> tuple[CheckTotals, ...]:
+def check_totals(verdicts: Iterable[RunVerdict]) -> tuple[CheckTotals, ...]:
+    """Each check over all runs: how many gave which answer, and how often it could have failed."""
     results: dict[str, list[CheckResult]] = {}
     for verdict in verdicts:
         for result in verdict.checks:

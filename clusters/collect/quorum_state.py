@@ -50,7 +50,7 @@ def parse_quorum_state(data: bytes) -> StoredQuorumState:
         return StoredQuorumState(problem=f"quorum-state holds {len(data)} bytes and nothing in them: torn")
     try:
         stored = msgspec.json.decode(data, type=_File)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return StoredQuorumState(problem=f"quorum-state is torn or foreign: {error}")
     if stored.data_version not in (0, 1):
         return StoredQuorumState(problem=f"quorum-state has the unknown data_version {stored.data_version}")

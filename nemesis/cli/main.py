@@ -22,6 +22,7 @@ from nemesis.cli.init import init
 from nemesis.cli.lists import list_all
 from nemesis.cli.report import report
 from nemesis.cli.run import run
+from nemesis.cli.suite import suite
 from nemesis.exit_codes import ExitCode
 from workloads.problem import Problem
 
@@ -36,6 +37,8 @@ clients saw a linearizable object and whether the replicated log stayed safe.
     nemesis run partition-leader --defect no-check-quorum       see a red report
 
     nemesis run my-scenario.toml                                a scenario of your own: nemesis init scenario my-scenario.toml
+
+    nemesis suite network --candidate kafka:4.1.2               a group of scenarios, one summary
 
     nemesis list                                                scenarios, workloads, candidates, defects; faults: nemesis list faults
 
@@ -52,6 +55,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run)
+app.command("suite")(suite)
 app.command("check")(check)
 app.command("report")(report)
 app.command("list")(list_all)

@@ -26,7 +26,7 @@ from nemesis.store.manifest import write_manifest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SPARK_PATIENCE_S = 120.0
+SPARK_PATIENCE_S = 120.0
 
 
 def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
@@ -36,20 +36,21 @@ def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
         screen.say(f"cleaned up after a run that was killed: {leftover}")
     plan = plan_run(options)
     run = begin_run(plan, screen)
-    screen.say(_headline(plan))
+    screen.say(headline(plan))
     screen.say(f"run: {run.folder}")
-    spark = _begin_spark(run, options.master)
-    asyncio.run(_control(run, screen))
+    spark = begin_spark(run, options.master)
+    asyncio.run(live_through(run, screen))
     screen.phase("check", "judging what was recorded, on Spark")
-    session = spark.session.result(_SPARK_PATIENCE_S)
-    judged = judge(session, [run.folder], spark.prepared.result(_SPARK_PATIENCE_S))
+    session = spark.session.result(SPARK_PATIENCE_S)
+    judged = judge(session, [run.folder], spark.prepared.result(SPARK_PATIENCE_S))
     print_outcomes(judged, as_json=as_json)
     if not as_json:
         say_first_steps(judged[0])
     return of_verdict(judged[0].verdict.verdict, interrupted=run.manifest.interrupted)
 
 
-async def _control(run: Run, screen: Screen) -> None:
+async def live_through(run: Run, screen: Screen) -> None:
+    """Live through a run; the first Ctrl-C or SIGTERM stops it in good order, the second leaves at once."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -77,8 +78,8 @@ async def _tick(screen: Screen) -> None:
         screen.tick()
 
 
-def _begin_spark(run: Run, master: str | None) -> Begun:
-    """Start Spark in the background before the first fault; both moments are drawn in the timeline."""
+def begin_spark(run: Run, master: str | None) -> Begun:
+    """Start Spark, or go on with the session that runs, in the background before the first fault; drawn in the timeline."""
     run.manifest = msgspec.structs.replace(run.manifest, spark_started_ns=run.now_ns())
     write_manifest(run.folder, run.manifest)
     begun = begin_session(master, run=run.folder)
@@ -90,7 +91,8 @@ def _begin_spark(run: Run, master: str | None) -> Begun:
     return begun
 
 
-def _headline(plan: RunPlan) -> str:
+def headline(plan: RunPlan) -> str:
+    """What is about to be done, in four lines."""
     options, timers = plan.options, plan.options.timers
     defects = f" with {', '.join(options.defects)}" if options.defects else ""
     faults = f"{len(plan.schedule)} faults" if plan.schedule else "no faults"

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from reports.html import write_report
+from reports.suite import write_suite
 from reports.summary import write_summary
 from tests.reports import stored_runs
 from tests.reports.test_html import hostile_run
+from tests.reports.test_suite import FACTS, entries
 from tests.reports.witnesses import convicted
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -55,6 +57,17 @@ def test_it_opens_quietly_and_is_no_wider_than_the_window(
     assert opened.is_quiet(), (opened.said, opened.asked)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.page.locator("h1").bounding_box()["y"] < 300
+    opened.page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_suite_opens_quietly_and_is_no_wider_than_the_window(browser: object, tmp_path: Path, width: int) -> None:
+    path = write_suite(tmp_path / "summary.html", FACTS, entries(tmp_path))
+    opened = Opened(browser, path, viewport={"width": width, "height": 800})
+    assert opened.is_quiet(), (opened.said, opened.asked)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.page.locator("#matrix a").first.click()
+    assert "report.html" in opened.page.url
     opened.page.close()
 
 
