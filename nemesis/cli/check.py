@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +16,15 @@ def check(
 ) -> int:
     """Judge stored runs again, also those whose controller was killed, and write their reports."""
     from checker.session import start_session
+    from clusters.backends.leftovers import sweep
     from nemesis.cli.outcome import print_outcomes
     from nemesis.judge import judge, prepare
     from nemesis.store.layout import find_runs
 
     found = find_runs(runs)
+    # Nodes of a killed controller may still write what is about to be copied.
+    for leftover in sweep():
+        print(f"cleaned up after a run that was killed: {leftover}", file=sys.stderr)
     for run in found:
         prepare(run)
     session = start_session(master)

@@ -53,6 +53,14 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
     from nemesis.seeds import SEED_LIMIT, fresh_seed
     from workloads.problem import Problem
 
+    for option, value, owner in (("--image", image, "docker"), ("--inventory", inventory, "ssh")):
+        if value is not None and cluster != owner:
+            raise Problem(
+                "option-of-cluster",
+                f"{option} is for --cluster {owner}, not for {cluster}.",
+                f"Add --cluster {owner}, or leave it out.",
+                usage=True,
+            )
     if seed is not None and not 0 <= seed < SEED_LIMIT:
         raise Problem("seed-out-of-range", f"A seed is 0 to {SEED_LIMIT - 1}, not {seed}.", "Mend --seed.", usage=True)
     options = RunOptions(
