@@ -61,7 +61,22 @@ def docker(folder: Path) -> Iterator[Ground]:
     yield Ground("docker", Place())
 
 
+@contextlib.contextmanager
+def ssh(folder: Path) -> Iterator[Ground]:
+    """Five machines with an sshd each, in namespaces of the test's own."""
+    from tests.clusters.ssh.machines import missing_tools, start_machines
+
+    if tools := missing_tools():
+        missing("ssh", f"there is no {', '.join(tools)}")
+    machines = start_machines(folder / "machines", 5)
+    try:
+        yield Ground("ssh", Place(inventory=machines.inventory), machines.inside)
+    finally:
+        machines.close()
+
+
 GROUNDS: dict[str, tuple[Callable[[Path], AbstractContextManager[Ground]], pytest.MarkDecorator]] = {
     "local": (local, pytest.mark.namespaces),
     "docker": (docker, pytest.mark.docker),
+    "ssh": (ssh, pytest.mark.ssh),
 }

@@ -105,6 +105,7 @@ class Lab:
             node.directory.mkdir(parents=True)
         self.cluster: Cluster = backend.make(tuple(self.specs.values()), ground.place, ledger)
         self.starts = dict.fromkeys(self.names, 0)
+        self.placed: set[str] = set()
 
     def clear(self) -> None:
         """No process runs, no link is cut, every disk is empty and new."""
@@ -118,11 +119,12 @@ class Lab:
     def new_disk(self, name: str) -> None:
         spec = self.specs[name]
         taken = len(list(spec.directory.glob("data.wiped-*")))
-        if self.starts[name]:
+        if name in self.placed:
             self.cluster.wipe(name, f"data.wiped-{taken}")
         spec.data.mkdir(exist_ok=True)
         (spec.data / "formatted").write_text(f"disk {taken}")
         self.cluster.place(name)
+        self.placed.add(name)
 
     def launch(self, name: str, *argv: str, **env: str) -> Launch:
         self.starts[name] += 1

@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import Machines, missing_tools, start_machines
 
 from clusters.backends.backend import Place
 from clusters.backends.ssh import backend
 from clusters.backends.ssh.cluster import SshCluster
+from tests.clusters.conformance.grounds import missing
+from tests.clusters.ssh.machines import Machines, missing_tools, start_machines
 
 
 @pytest.fixture(scope="session")
 def tools() -> None:
-    if missing := missing_tools():
-        pytest.skip(f"not here: {', '.join(missing)}")
+    if absent := missing_tools():
+        missing("ssh", f"there is no {', '.join(absent)}")
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,13 @@ import uuid
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE_S, within
 
 from clusters.backends import leftovers
 from clusters.backends.ssh.inventory import read_inventory
 from clusters.backends.ssh.leftovers import look
 from clusters.cluster import Launch
 from clusters.links import between, groups
+from tests.clusters.ssh.machines import PATIENCE_S, within
 from workloads.problem import Problem
 
 pytestmark = pytest.mark.ssh
