@@ -115,9 +115,8 @@ class KafkaCandidate:
         return self._java, self._path
 
     def artifacts(self) -> Sequence[Path]:
-        """The directory of the jars, and the class archive."""
-        _, path = self._installed()
-        return (path.directory,) if self._archive is None else (path.directory, self._archive)
+        """The directory of the jars. The class archive belongs to the controller's Java and serves nodes that run that one."""
+        return (self._installed()[1].directory,)
 
     def format(self, quorum: Quorum, node: NodeSpec, *, first: bool) -> Disk:
         """Format the empty ``node.data``; see :mod:`clusters.candidates.kafka.formatting`."""
@@ -151,7 +150,12 @@ class KafkaCandidate:
         main = (_MAIN, quorum.site.inside(properties))
         return Launch(
             argv=configuration.java_command(
-                java, path, properties.parent / "logging.properties", main, archive=self._archive, site=quorum.site
+                java,
+                path,
+                properties.parent / "logging.properties",
+                main,
+                archive=self._archive if quorum.site.own else None,
+                site=quorum.site,
             ),
             env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
             cwd=node.directory,
