@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from clusters.backends.registry import find_backend
 
@@ -42,6 +43,19 @@ def _docker() -> list[Finding]:
         return [Finding("docker", False, detail, failed.remedy, needed=False)]
     detail = "; ".join(each.detail for each in (tried[0], tried[-1]))
     return [Finding("docker", True, f"{detail}; containers, one-way cuts and removal work", needed=False)]
+
+
+def examine_inventory(inventory: Path) -> list[Finding]:
+    """Try every machine of an inventory. Raises Problem (usage) for one that cannot be used."""
+    from clusters.backends.backend import Place
+    from clusters.backends.ssh.backend import examine_machines
+
+    tried = examine_machines(Place(inventory=inventory))
+    of_one_candidate = (" for the reference", " for Apache Kafka")
+    return [
+        Finding(each.name, each.ok, each.detail, each.remedy, needed=not each.name.endswith(of_one_candidate))
+        for each in tried
+    ]
 
 
 def examine() -> list[Finding]:

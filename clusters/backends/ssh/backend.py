@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusters.backends import ledger as ledgers
 from clusters.backends.backend import Finding, Place, Planned
 from clusters.backends.ssh.cluster import SshCluster
+from clusters.backends.ssh.doctor import doctor
 from clusters.backends.ssh.inventory import EXAMPLE, Machine, read_inventory
-from clusters.backends.ssh.leftovers import ledger_machines, look
+from clusters.backends.ssh.leftovers import Found, ledger_machines, look
 from clusters.cluster import NodeSpec
 from workloads.problem import Problem
 
@@ -48,9 +50,24 @@ def make(nodes: Sequence[NodeSpec], place: Place, ledger: Path | None = None) ->
 
 
 def examine(ledger: Path | None = None) -> list[Finding]:
-    """Nothing of this machine is needed; machines are tried with ``--inventory``."""
+    """Nothing of this machine is needed; for the others see :func:`examine_machines`."""
     del ledger
     return []
+
+
+def examine_machines(place: Place, ledger: Path | None = None) -> list[Finding]:
+    """Try every machine of the inventory; leaves nothing behind. Raises Problem (usage) for an inventory that cannot be used."""
+    machines = _machines(place)
+    with tempfile.TemporaryDirectory(prefix="nemesis-doctor-") as run:
+        return doctor(make(plan(Path(run), len(machines), 0, place).nodes, place, ledger))
+
+
+def clean_machines(place: Place, *, dry_run: bool) -> list[Found]:
+    """What runs whose agents have ended left on the machines of the inventory, removed unless ``dry_run``, and what runs there now.
+
+    Raises Problem for a machine that cannot be reached.
+    """
+    return look(_machines(place), None, dry_run=dry_run)
 
 
 def end(entry: ledgers.Entry) -> str | None:

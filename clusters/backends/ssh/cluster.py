@@ -90,6 +90,7 @@ class SshCluster:
         ledger.write(self._ledger, ledger.new_entry(self._lab, run, "ssh", ledger_place(machines)))
         try:
             self._on_all(self._open, {node.name: node for node in self._nodes})
+            self._hosts = {node.name: self._hosts[node.name] for node in self._nodes}
             self._check_control()
             for host in self._hosts.values():
                 facts = host.facts
@@ -126,7 +127,7 @@ class SshCluster:
 
     def place(self, node: str) -> None:
         """Copy the formatted disk to the machine; the controller's is gone afterwards."""
-        host = self._host(node)
+        host = self.host(node)
         fresh = f"{node}/data.new"
         host.channel.call("remove", path=fresh)
         transfer.push_directory(host.channel, host.node.data, fresh)
@@ -135,13 +136,13 @@ class SshCluster:
 
     def wipe(self, node: str, aside: str) -> None:
         """Rename the disk on the machine."""
-        host = self._host(node)
+        host = self.host(node)
         host.channel.call("rename", old=f"{node}/data", new=f"{node}/{aside}")
         (host.node.directory / aside).mkdir(parents=True, exist_ok=True)
 
     def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
         """Copy evidence from the machine, and what output and traces have become since the last time."""
-        host = self._host(node)
+        host = self.host(node)
         transfer.pull_matching(host.channel, f"{node}/data", patterns, target)
         present = {entry.path: entry for entry in transfer.list_files(host.channel, node) if entry.kind == "file"}
         for path, appended in self._outputs[node].items():
@@ -153,7 +154,7 @@ class SshCluster:
 
     def start(self, node: str, launch: Launch) -> None:
         """Start the node's process. Raises Problem ``node-runs``, ``node-not-started``, ``python-differs`` or ``java-missing``."""
-        host = self._host(node)
+        host = self.host(node)
         self._programs.make_ready(host, launch.argv[0])
         for path in launch.needs:
             if path.is_dir():
@@ -174,11 +175,11 @@ class SshCluster:
 
     def alive(self, node: str) -> bool:
         """Whether the node's main process exists (paused ones do)."""
-        return bool(self._host(node).channel.call("alive"))
+        return bool(self.host(node).channel.call("alive"))
 
     def exit_status(self, node: str) -> int | None:
         """The exit status of the last process that ended (negative: minus the signal), None while it runs."""
-        status = self._host(node).channel.call("status")
+        status = self.host(node).channel.call("status")
         return None if status is None else int(status)
 
     def signal(self, node: str, number: int) -> None:
@@ -187,13 +188,13 @@ class SshCluster:
         SIGKILL returns when all are gone, SIGSTOP when all stand still, both after 5 s at most. Nothing happens to a node without
         processes. Raises Problem ``node-not-stopped``.
         """
-        settled = self._host(node).channel.call("signal", number=int(number))
+        settled = self.host(node).channel.call("signal", number=int(number))
         if not settled and number == signal.SIGSTOP:
             raise Problem("node-not-stopped", f"Not every process of {node} stands still 5 s after SIGSTOP.")
 
     def wait_exit(self, node: str, timeout_s: float) -> bool:
         """Wait until the node has no process; False when the time is over."""
-        return bool(self._host(node).channel.call("wait", timeout_s + 30.0, timeout_s=timeout_s))
+        return bool(self.host(node).channel.call("wait", timeout_s + 30.0, timeout_s=timeout_s))
 
     def cut(self, links: Links) -> None:
         """Make the link matrix exactly this one: at each receiver, what it does not hear.
@@ -203,7 +204,7 @@ class SshCluster:
         """
         for pair in links.cut:
             for name in pair:
-                self._host(name)
+                self.host(name)
         wanted = {name: frozenset(self._addresses[a] for a, b in links.cut if b == name) for name in self._addresses}
         self._cut_all({name: wanted[name] | host.cut for name, host in self._hosts.items()})
         self._cut_all(wanted)
@@ -212,7 +213,7 @@ class SshCluster:
         """Whether a datagram arrives, for each pair, told by the agents at both ends; in at most three tries of 50 ms."""
         for pair in pairs:
             for name in pair:
-                self._host(name)
+                self.host(name)
         nonce = os.urandom(16).hex()
         missing = set(pairs)
         for _ in range(_TRIES):
@@ -227,12 +228,20 @@ class SshCluster:
 
     def cpu(self, node: str) -> CpuUse | None:
         """CPU use of the node's processes since its start, None when there are none."""
-        seconds = self._host(node).channel.call("cpu")
+        seconds = self.host(node).channel.call("cpu")
         return None if seconds is None else CpuUse(*seconds)
 
     def clocks(self) -> Mapping[str, Clock]:
         """How far each machine's clocks are ahead of the controller's."""
         return {name: host.offset.clock() for name, host in self._hosts.items()}
+
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """What each machine is, by its name for people."""
+        return {str(host.machine): host.facts for host in self._hosts.values()}
+
+    def told(self, node: str) -> str:
+        """A node's machine for people."""
+        return f"{self._machines[node]} ({self._addresses[node]})"
 
     def _open(self, node: NodeSpec) -> None:
         try:
@@ -300,7 +309,8 @@ class SshCluster:
             results = {name: threads.submit(work, each) for name, each in on.items()}
         return {name: result.result() for name, result in results.items()}
 
-    def _host(self, node: str) -> Host:
+    def host(self, node: str) -> Host:
+        """The machine of a node. Raises Problem ``unknown-node`` or ``lab-down``."""
         if node not in self._addresses:
             raise Problem("unknown-node", f"There is no node {node}.", f"Nodes: {', '.join(sorted(self._addresses))}.")
         if node not in self._hosts:
