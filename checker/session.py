@@ -85,6 +85,12 @@ class Begun:
     prepared: Future[Prepared | None]
     """the checks of the run, planned; None where that could not be done, so that they are planned when they are wanted"""
 
+    def wait(self, patience_s: float) -> tuple[SparkSession, Prepared | None]:
+        """Wait for both at this process's own priority: somebody waits now. Raises what :func:`start_session` raises, or TimeoutError."""
+        session = self.session.result(patience_s)
+        _set_priority(session, os.getpriority(os.PRIO_PROCESS, 0))
+        return session, self.prepared.result(patience_s)
+
 
 def begin_session(master: str | None = None, *, run: Path | None = None, niceness: int = 10) -> Begun:
     """Start a session in a thread of its own at low priority; errors are those of :func:`start_session`.
@@ -96,14 +102,16 @@ def begin_session(master: str | None = None, *, run: Path | None = None, nicenes
     begun = Begun(Future(), Future())
 
     def work() -> None:
+        low = max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
         with suppress(OSError):  # a hint: without the permission the session starts at our own priority
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), low)
         try:
             session = start_session(master)
         except BaseException as error:
             begun.session.set_exception(error)
             begun.prepared.set_result(None)
             return
+        _set_priority(session, low)  # it may have been begun long ago, and waited for
         begun.session.set_result(session)
         with suppress(Exception):  # the check itself will meet what is wrong, and tell it
             _start_python(session)
@@ -123,6 +131,25 @@ def _prepare(session: SparkSession, run: Path) -> Prepared | None:
     except Exception as error:  # a short cut only: the check plans by itself, and meets what is wrong
         _log.warning("the checks could not be planned during the run: %s", error)
         return None
+
+
+def _set_priority(session: SparkSession, niceness: int) -> None:
+    """Change the priority of a session that runs, where the system lets us; Linux keeps one for each thread."""
+    gateway: Any = session.sparkContext._gateway
+    if gateway.proc is None:
+        return
+    for thread in _threads_of_session(gateway.proc.pid):
+        with suppress(OSError):  # it has ended, or we may not: it goes on as it was
+            os.setpriority(os.PRIO_PROCESS, thread, niceness)
+
+
+def _threads_of_session(leader: int) -> Iterator[int]:
+    """The threads of Spark's process and of its Python workers: it leads a process session of its own."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if os.getsid(int(process.name)) == leader:
+                    yield from (int(task.name) for task in (process / "task").iterdir())
 
 
 def warm_up(session: SparkSession) -> None:

@@ -37,7 +37,7 @@ CACHED_ROWS_MAX = 5_000_000
 RUNS_DDL = (
     "run_id: string, promises: array<string>, generation: string, voters: array<string>, check_quorum_ms: bigint, "
     "election_timeout_ms: bigint, fetch_timeout_ms: bigint, recovery_limit_ms: bigint, interrupted: boolean, finished: boolean, "
-    "load_ended_ns: bigint, heal_started_ns: bigint, heal_ended_ns: bigint, final_ended_ns: bigint, "
+    "voters_change: boolean, load_ended_ns: bigint, heal_started_ns: bigint, heal_ended_ns: bigint, final_ended_ns: bigint, "
     "stalls: array<struct<from_ns: bigint, to_ns: bigint>>, needs: map<string, bigint>"
 )
 
@@ -276,6 +276,7 @@ def _run_row(manifest: Manifest) -> dict[str, Any]:
         "recovery_limit_ms": round(manifest.recovery_limit_s * 1000),
         "interrupted": manifest.interrupted,
         "finished": manifest.finished,
+        "voters_change": manifest.voters_change,
         "load_ended_ns": moment("load", "ended_ns"),
         "heal_started_ns": moment("heal", "started_ns"),
         "heal_ended_ns": moment("heal", "ended_ns"),

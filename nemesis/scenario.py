@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from nemesis.faults.catalogue import CATALOGUE, Capability
+from nemesis.faults.catalogue import CATALOGUE, Capability, changes_voters
 from nemesis.faults.parameters import BREAKING, Value
 from workloads.problem import Problem
 
@@ -60,6 +60,8 @@ class Scenario:
     """one of :data:`nemesis.faults.catalogue.GROUPS`, or empty"""
     nodes: int = 3
     """the least number of nodes on which it makes sense, and the default"""
+    observers: int = 0
+    """the default"""
     warm_up_s: float = 1.0
     gap_s: float = 1.2
     """between the healing of a fault and the next one"""
@@ -75,6 +77,12 @@ class Scenario:
     def hazard(self, quorum: str) -> str:
         """What is known to be bad about it on a ``static`` or ``dynamic`` quorum."""
         return self.known_hazard.get(quorum) or self.known_hazard.get("any", "")
+
+    @property
+    def changes_voters(self) -> tuple[str, ...]:
+        """Its faults that change the voter set (KIP-853)."""
+        changing = (each.fault for each in self.faults if changes_voters(each.fault, dict(each.parameters)))
+        return tuple(dict.fromkeys(changing))
 
     def capabilities(self) -> Mapping[Capability, tuple[str, ...]]:
         """What a backend must be able to do → the faults that need it."""

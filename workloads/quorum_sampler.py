@@ -54,6 +54,8 @@ class _Seen:
     """of its last answer, None when that claimed nothing"""
     claim_ns: int = 0
     """when that answer was *asked* for: it led at some moment after"""
+    voters: tuple[str, ...] = ()
+    """as the claim listed them"""
 
 
 class QuorumSampler:
@@ -98,6 +100,11 @@ class QuorumSampler:
         epoch, node = max(claims)
         return node, epoch
 
+    def voters(self) -> frozenset[str]:
+        """Return the voters (``n1/<directory id>``, before DescribeQuorum v2 ``n1``) that the current leader lists; empty without one."""
+        known = self.current_leader()
+        return frozenset(self._seen[known[0]].voters) if known is not None else frozenset()
+
     def last_answer_ns(self, node: str) -> int | None:
         """Return when the node last answered at all; None when it never did."""
         return self._seen[node].answered_ns
@@ -136,6 +143,7 @@ class QuorumSampler:
             answered_ns=row["ts_ns"] if answered else seen.answered_ns,
             claim_epoch=row["epoch"] if row["claims_leadership"] else None,
             claim_ns=row["asked_ns"],
+            voters=tuple(row["voters"]) if row["claims_leadership"] else (),
         )
 
 

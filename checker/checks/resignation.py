@@ -2,9 +2,10 @@
 
 *leader-resigns* (S853-14, R650-2, KAFKA-15489). An **isolation** of a node is the time in which verified faults cut so many of the
 links *into* it that fewer than a majority of the voters, itself counted, can reach it; isolations that replace each other without
-healing are one. A node that answers as leader to a question asked later than 2 × check-quorum after the begin of its isolation
-breaks the bound. The bound begins anew when the node is resumed or started, and after each moment in which the controller
-stalled or the node was starved: what it did then is nobody's fault.
+healing are one. Where voters are added and removed, only a node that is cut off from everybody counts. A node that answers as leader
+to a question asked later than 2 × check-quorum after the begin of its isolation breaks the bound. The bound begins anew when the
+node is resumed or started, and after each moment in which the controller stalled or the node was starved: what it did then is
+nobody's fault.
 
 An answer that breaks the bound only if stalls and starvation are not excused is *suspended*: :mod:`checker.checks.framework` tells of it.
 """
@@ -35,6 +36,7 @@ cut_off AS (
     WHERE f.verified AND size(f.links) > 0
       AND 2 * (1 + size(filter(r.voters, v -> v <> node AND NOT array_contains(f.links, concat(v, '>', node)))))
           <= size(r.voters)
+      AND (NOT r.voters_change OR f.isolated = array(node))
     WINDOW faults_of_node AS (PARTITION BY f.run_id, node ORDER BY f.started_ns)
 ),
 chained AS (

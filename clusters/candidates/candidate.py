@@ -50,6 +50,11 @@ class Candidate(Protocol):
         """Names of the workloads it can serve, the default first."""
         ...
 
+    @property
+    def voter_listener(self) -> str | None:
+        """The listener by which a voter that is added tells its endpoint; None without AddRaftVoter and RemoveRaftVoter (KIP-853)."""
+        ...
+
     def install(self, say: Callable[[str], None]) -> CandidateEntry:
         """Fetch and verify what is run (idempotent, cached); ``say`` tells progress with sizes and times."""
         ...

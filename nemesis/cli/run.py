@@ -25,7 +25,9 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
         str | None, typer.Option(help="static or dynamic; dynamic where the release has it (Kafka 3.9).")
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Voters; what the scenario prefers by default.")] = None,
-    observers: Annotated[int, typer.Option(help="Nodes that replicate and do not vote.")] = 0,
+    observers: Annotated[
+        int | None, typer.Option(help="Nodes that replicate and do not vote; what the scenario prefers by default.")
+    ] = None,
     workload: Annotated[str | None, typer.Option(help="What clients do: register, log or counter.")] = None,
     duration: Annotated[float, typer.Option(help="Seconds of load.")] = 20.0,
     rate: Annotated[float | None, typer.Option(help="Operations a second that become due.")] = None,

@@ -26,7 +26,7 @@ from nemesis.store.manifest import write_manifest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_PATIENCE_S = 120.0
+SPARK_PATIENCE_S = 600.0
 
 
 def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
@@ -41,8 +41,8 @@ def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
     spark = begin_spark(run, options.master)
     asyncio.run(live_through(run, screen))
     screen.phase("check", "judging what was recorded, on Spark")
-    session = spark.session.result(SPARK_PATIENCE_S)
-    judged = judge(session, [run.folder], spark.prepared.result(SPARK_PATIENCE_S))
+    session, prepared = spark.wait(SPARK_PATIENCE_S)
+    judged = judge(session, [run.folder], prepared)
     print_outcomes(judged, as_json=as_json)
     if not as_json:
         say_first_steps(judged[0])
@@ -98,7 +98,7 @@ def headline(plan: RunPlan) -> str:
     faults = f"{len(plan.schedule)} faults" if plan.schedule else "no faults"
     return (
         f"seed {options.seed}: {options.scenario.title}\n"
-        f"{options.candidate} {options.version or ''}{defects}, {plan.voters} voters, {options.observers} observers, "
+        f"{options.candidate} {options.version or ''}{defects}, {plan.voters} voters, {plan.observers} observers, "
         f"{plan.kind} quorum; workload {plan.workload.name}, {plan.pace.rate:g}/s by {plan.pace.concurrency} processes, "
         f"{options.duration_s:g} s, {faults}\n"
         f"timers: election {timers.election_timeout_ms} ms, fetch {timers.fetch_timeout_ms} ms, "

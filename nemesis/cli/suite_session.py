@@ -152,8 +152,8 @@ def _one(suite: SuiteUnderWay, position: int, entry: SuiteRun, screen: Screen) -
             asyncio.run(live_through(run, screen))
             stopped = run.stopping.is_set()
             screen.phase("check", "judging what was recorded, on Spark")
-            session = spark.session.result(SPARK_PATIENCE_S)
-            (judged,) = judge(session, [folder], spark.prepared.result(SPARK_PATIENCE_S))
+            session, prepared = spark.wait(SPARK_PATIENCE_S)
+            (judged,) = judge(session, [folder], prepared)
     except Problem as problem:
         return _failed(suite, position, f"{problem.what} {problem.remedy}".strip(), began), stopped
     except Exception as error:

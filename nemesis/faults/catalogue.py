@@ -80,6 +80,7 @@ _DISKS = frozenset({Capability.PROCESSES, Capability.DISKS})
 _CUT = "drops what the source sends, outside of both nodes, so that neither can notice or undo it"
 _PROBED = "a datagram on every link, when it begins and when it ends: the cut ones lose it, all others deliver it"
 _ENDED = "the process has ended, and no other one ran until the start"
+_LISTED = "the answer (installed, refused or unknown), and the voters that whoever leads then lists"
 _CHECKSUMS = "SHA-256 of the file before and after differ, and the size is what was planned"
 
 _ORDER = Parameter(
@@ -90,6 +91,13 @@ _ORDER = Parameter(
     choices=("shuffled", "together", "by-id"),
 )
 _STAGGER = Parameter("stagger_ms", "count", 200, "between two starts", unit="ms", most=60_000)
+_PROCEDURE = Parameter(
+    "procedure",
+    "choice",
+    "none",
+    "what follows the start: nothing, or the operator's way, remove the old identity and add the new one (KIP-853)",
+    choices=("none", "operator"),
+)
 _FILE = Parameter(
     "file",
     "choice",
@@ -242,8 +250,36 @@ _OTHERS = (
         "the data directory is renamed, the candidate's own format makes a new one",
         "the directory id of the new disk is another one",
         _DISKS,
-        (_targets("follower"), _ORDER, _STAGGER),
+        (_targets("follower"), _ORDER, _STAGGER, _PROCEDURE),
         damages=True,
+    ),
+    FaultKind(
+        "add-voter",
+        "membership",
+        "makes an observer a voter; it is an observer again at the end",
+        "AddRaftVoter to the leader (KIP-853)",
+        _LISTED,
+        frozenset(),
+        (_targets("observer"),),
+        out_of_service=False,
+    ),
+    FaultKind(
+        "remove-voter",
+        "membership",
+        "takes a voter out of the set; it runs on as an observer, and is a voter again at the end",
+        "RemoveRaftVoter to the leader (KIP-853)",
+        _LISTED,
+        frozenset(),
+        (_targets("follower"),),
+    ),
+    FaultKind(
+        "concurrent-changes",
+        "membership",
+        "asks for the removal of one voter and the addition of an observer at the same moment",
+        "RemoveRaftVoter and AddRaftVoter to the leader, neither waiting for the other (KIP-853)",
+        _LISTED,
+        frozenset(),
+        (_targets("follower"),),
     ),
     FaultKind(
         "restore-old-disk",
@@ -290,6 +326,7 @@ _BASE = {kind.name: kind for kind in (*_SHAPES, *_OTHERS)}
 _SHORTS = (
     _short("kill-leader", "kill", "kill -9 to the leader, started again at the end", targets="leader"),
     _short("kill-follower", "kill", "kill -9 to a follower, started again at the end", targets="follower"),
+    _short("remove-leader", "remove-voter", "takes the leader itself out of the set", targets="leader"),
     _short("pause-leader", "pause", "SIGSTOP to the leader, SIGCONT at the end", targets="leader"),
     _short("pause-follower", "pause", "SIGSTOP to a follower, SIGCONT at the end", targets="follower"),
     _short("wipe-leader", "wipe", "the leader comes back on an empty disk", targets="leader"),
@@ -303,3 +340,9 @@ CATALOGUE: dict[str, FaultKind] = {
 
 LINK_CHANGES = frozenset(name for name, kind in CATALOGUE.items() if kind.changes_links)
 """faults that change links only: they can replace each other without healing in between"""
+
+
+def changes_voters(fault: str, given: Values) -> bool:
+    """Whether a fault with these parameters changes the voter set: only some candidates can (KIP-853)."""
+    kind = CATALOGUE[fault]
+    return kind.group == "membership" or kind.values(given).get("procedure") == "operator"

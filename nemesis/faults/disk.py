@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
+from nemesis.faults.membership import restore_voters
 from nemesis.faults.process import TOGETHER, Restarts, aim_by_role, kill_all, start_all, stayed_down
 from nemesis.faults.schedule import PlannedFault
 
@@ -17,6 +18,8 @@ class Wipe:
 
     targets: str
     restarts: Restarts = TOGETHER
+    procedure: str = "none"
+    """``operator``: remove the old identity from the voters and add the new one (KIP-853)"""
 
     async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
         """The nodes that have the role now."""
@@ -35,5 +38,8 @@ class Wipe:
         return stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
-        """Start the nodes on their empty disks and wait until they answer."""
-        return await start_all(field, aim, self.restarts)
+        """Start the nodes on their empty disks and wait until they answer; then, where that is asked for, the operator's procedure."""
+        started = await start_all(field, aim, self.restarts)
+        if self.procedure == "none" or not started.verified:
+            return started
+        return await restore_voters(field)

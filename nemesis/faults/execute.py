@@ -112,7 +112,7 @@ class _Lane:
                 ended_ns=ended_ns,
                 verified=injected.verified and acted.verified and lasted.verified,
                 replaced=self.in_force is not None,
-                detail=_told(row.detail, injected, acted, lasted, _trouble(healed)),
+                detail=_told(row.detail, injected, acted, lasted, _of_healing(healed)),
             )
         )
         self.show(None)
@@ -174,8 +174,8 @@ def _told(*parts: str | Effect) -> str:
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _trouble(healed: Effect) -> str:
-    return "" if healed.verified else f"not healed: {healed.detail}"
+def _of_healing(healed: Effect) -> str:
+    return healed.detail if healed.verified else f"not healed: {healed.detail}"
 
 
 def _row(planned: PlannedFault, due_ns: int) -> FaultRow:

@@ -10,6 +10,7 @@ from typing import Protocol
 from clusters.cluster import Cluster
 from nemesis.faults.in_force import InForce
 from nemesis.life.nodes import Nodes
+from workloads.clients.voter_changes import Voter, VoterChanges
 
 _POLL_S = 0.05
 
@@ -19,6 +20,10 @@ class LeaderWatch(Protocol):
 
     def current_leader(self) -> tuple[str, int] | None:
         """The freshest claim of leadership with the highest epoch: (node, epoch)."""
+        ...
+
+    def voters(self) -> frozenset[str]:
+        """The voters, ``n1/<directory id>``, that the leader lists; empty while nobody leads."""
         ...
 
     def last_answer_ns(self, node: str) -> int | None:
@@ -36,6 +41,14 @@ class Field:
     now_ns: Callable[[], int]
     stop_patience_s: float
     in_force: InForce = field(default_factory=InForce)
+    voter_changes: VoterChanges | None = None
+    """None where the candidate's voters cannot be changed"""
+
+    def voter(self, node: str) -> Voter:
+        """The identity that a node has now, as a voter."""
+        directory_id, _ = self.nodes.identities()[node]
+        at = self.nodes.specification(node)
+        return Voter(node, directory_id or "", at.address, at.port)
 
     async def leader(self, patience_s: float, *, other_than: str | None = None) -> tuple[str, int] | None:
         """Wait until somebody leads (somebody other than ``other_than``); None when nobody does within ``patience_s``."""

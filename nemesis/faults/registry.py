@@ -9,6 +9,7 @@ from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
 from nemesis.faults.fault import Fault
+from nemesis.faults.membership import AddVoter, ConcurrentChanges, RemoveVoter
 from nemesis.faults.partition import Flapping, Partition
 from nemesis.faults.pressure import CpuPressure, MemoryPressure
 from nemesis.faults.process import CrashLoop, Kill, Pause, Restart, Restarts
@@ -37,7 +38,10 @@ MAKERS: dict[str, Make] = {
     "restore-old-disk": lambda v: RestoreOldDisk(v["targets"]),
     "truncate-file": lambda v: DamageFile(v["targets"], v["file"], truncate_bytes=v["bytes"]),
     "flip-bits": lambda v: DamageFile(v["targets"], v["file"], flip_bits=v["bits"]),
-    "wipe": lambda v: Wipe(v["targets"], _restarts(v)),
+    "wipe": lambda v: Wipe(v["targets"], _restarts(v), v["procedure"]),
+    "add-voter": lambda v: AddVoter(v["targets"]),
+    "remove-voter": lambda v: RemoveVoter(v["targets"]),
+    "concurrent-changes": lambda v: ConcurrentChanges(v["targets"]),
 }
 
 

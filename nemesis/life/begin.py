@@ -22,7 +22,7 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
     options = plan.options
     now = datetime.now(UTC)
     folder = new_run(options.store, options.scenario.name, options.seed, now)
-    planned = find_backend(options.cluster).plan(folder, plan.voters, options.observers, options.place)
+    planned = find_backend(options.cluster).plan(folder, plan.voters, plan.observers, options.place)
     for node in planned.nodes:
         node.directory.mkdir(parents=True)
     manifest = Manifest(
@@ -64,6 +64,7 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         duration_s=options.duration_s,
         needs=plan.needs,
         known_hazard=plan.known_hazard,
+        voters_change=bool(options.scenario.changes_voters),
         expected=options.scenario.expect,
         machine=describe(),
     )

@@ -34,6 +34,7 @@ from nemesis.store.evidence import read_run_journal, specification, write_tables
 from nemesis.store.layout import JOURNAL
 from nemesis.store.manifest import write_manifest
 from workloads.clients.client import Connect
+from workloads.clients.voter_changes import VoterChanges
 from workloads.history.manifest import Manifest, PhaseEntry
 from workloads.history.operation import FaultRow, Phase
 from workloads.interpreter import FINAL_PROCESSES, SETUP_PROCESSES, Load, LoadOptions, LoadResult, run_to_end
@@ -104,7 +105,9 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
             background.append(asyncio.create_task(sampler.run()))
             await _first_leader(sampler, nodes, run)
         patience = min(_STOP_PATIENCE_S, 3 * run.manifest.timers.check_quorum_ms / 1000)
-        where = Field(cluster, nodes, sampler, run.now_ns, patience)
+        listener = run.plan.candidate.voter_listener
+        changes = VoterChanges(connect, quorum.cluster_id, listener) if listener is not None else None
+        where = Field(cluster, nodes, sampler, run.now_ns, patience, voter_changes=changes)
         clients = client_factory(run.plan.options.candidate, run.plan.workload.name, quorum.cluster_id)
         await _drive(run, journal, where, Access(connect, nodes.names, clients))
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):

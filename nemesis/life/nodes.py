@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.candidates.candidate import Candidate, Quorum
-from clusters.cluster import Cluster
+from clusters.cluster import Cluster, NodeSpec
 from clusters.collect.collection import Collection
 from clusters.wire.metadata_topic import PARTITION_NAME
 from nemesis.store.evidence import write_collection
@@ -86,6 +86,10 @@ class Nodes:
     def identities(self) -> dict[str, tuple[str | None, bool]]:
         """Node → (directory id, assigned)."""
         return {name: (life.directory_id, life.assigned) for name, life in self._lives.items()}
+
+    def specification(self, name: str) -> NodeSpec:
+        """Where a node is."""
+        return self._specs[name]
 
     def down(self) -> tuple[str, ...]:
         """Nodes that the framework ended and has not started again."""

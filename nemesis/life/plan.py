@@ -48,7 +48,7 @@ class RunOptions:
     kafka_home: Path | None = None
     quorum: str | None = None
     nodes: int | None = None
-    observers: int = 0
+    observers: int | None = None
     workload: str | None = None
     duration_s: float = 20.0
     rate: float | None = None
@@ -70,6 +70,7 @@ class RunPlan:
     kind: str
     """static or dynamic"""
     voters: int
+    observers: int
     workload: Workload
     workload_options: dict[str, Any]
     pace: Pace
@@ -88,8 +89,10 @@ def plan_run(options: RunOptions) -> RunPlan:
         defects=options.defects,
     )
     voters = options.nodes or options.scenario.nodes
+    observers = options.scenario.observers if options.observers is None else options.observers
     refuse_unable(options.scenario, options.cluster)
-    _check_sizes(options, voters)
+    _refuse_voter_changes(options, candidate)
+    _check_sizes(options, voters, observers)
     work = find_workload(options.workload or candidate.workloads[0])
     if work.name not in candidate.workloads:
         raise Problem(
@@ -101,7 +104,7 @@ def plan_run(options: RunOptions) -> RunPlan:
     pace = work.pace[options.candidate]
     pace = Pace(
         options.rate or pace.rate,
-        options.concurrency or max(pace.concurrency, 2 * (voters + options.observers)),
+        options.concurrency or max(pace.concurrency, 2 * (voters + observers)),
         pace.timeout_s,
     )
     schedule = _schedule(options, kind, voters)
@@ -110,6 +113,7 @@ def plan_run(options: RunOptions) -> RunPlan:
         candidate=candidate,
         kind=kind,
         voters=voters,
+        observers=observers,
         workload=work,
         workload_options=dict(work.candidate_options.get(options.candidate, {})),
         pace=pace,
@@ -119,7 +123,18 @@ def plan_run(options: RunOptions) -> RunPlan:
     )
 
 
-def _check_sizes(options: RunOptions, voters: int) -> None:
+def _refuse_voter_changes(options: RunOptions, candidate: Candidate) -> None:
+    changing = options.scenario.changes_voters
+    if changing and candidate.voter_listener is None:
+        raise Problem(
+            "voters-fixed",
+            f"Scenario {options.scenario.name} changes the voters ({', '.join(changing)}), and this candidate cannot.",
+            "Voters change on Apache Kafka 3.9 or newer with a dynamic quorum: --candidate kafka.",
+            usage=True,
+        )
+
+
+def _check_sizes(options: RunOptions, voters: int, observers: int) -> None:
     name = options.scenario.name
     if voters < options.scenario.nodes:
         raise Problem(
@@ -128,13 +143,13 @@ def _check_sizes(options: RunOptions, voters: int) -> None:
             "Raise --nodes.",
             usage=True,
         )
-    if not 1 <= voters <= 9 or not 0 <= options.observers <= 9:
+    if not 1 <= voters <= 9 or not 0 <= observers <= 9:
         raise Problem(
             "nodes-out-of-range", "A quorum has 1 to 9 voters and 0 to 9 observers.", "Mend --nodes.", usage=True
         )
     if not 1 <= options.duration_s <= 86_400:
         raise Problem("duration-out-of-range", "The load lasts 1 to 86400 seconds.", "Mend --duration.", usage=True)
-    check_nodes(options.scenario, voters, options.observers)
+    check_nodes(options.scenario, voters, observers)
 
 
 def _schedule(options: RunOptions, kind: str, voters: int) -> tuple[PlannedFault, ...]:

@@ -101,6 +101,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     recovery_limit_s: float = 30.0
     expected: str | None = None
     known_hazard: str = ""
+    voters_change: bool = False
+    """faults of the run change the voter set: the voters of ``nodes`` are those of its beginning"""
     phases: tuple[PhaseEntry, ...] = ()
     interrupted: bool = False
     """stopped by a person or a signal: faults not yet due are *not reached*"""

@@ -74,6 +74,11 @@ class KafkaCandidate:
             return ("counter", "log", "register")
         return ("counter", "log")
 
+    @property
+    def voter_listener(self) -> str | None:
+        """Voters of a dynamic quorum can be changed (3.9)."""
+        return configuration.LISTENER if self._kind == "dynamic" else None
+
     def install(self, say: Callable[[str], None]) -> CandidateEntry:
         """Find Java, fetch the jars unless they are in the cache, and make the format template."""
         self._java = find_java()

@@ -25,11 +25,12 @@ _STOP_TIMEOUT_S = 30.0
 _STARTED = b"Kafka Server started"
 
 
-def archive_path(java: Java, directory: Path) -> Path:
-    """Where the archive of this runtime lies; ``directory`` belongs to the jars."""
+def archive_path(java: Java, path: ClassPath, directory: Path) -> Path:
+    """Where the archive of this runtime and of the jars in this place lies; ``directory`` belongs to the jars' contents."""
     release = java.home / "release"
     told = release.read_bytes() if release.is_file() else str(java.home).encode()
-    return directory / f"classes-java{java.major}-{hashlib.sha256(told).hexdigest()[:8]}.jsa"
+    tied_to = hashlib.sha256(told + str(path.directory).encode())
+    return directory / f"classes-java{java.major}-{tied_to.hexdigest()[:8]}.jsa"
 
 
 def _free_port() -> int:
@@ -72,7 +73,7 @@ def _warm_up(java: Java, path: ClassPath, bootstrap: Path, work: Path, archive: 
 
 def class_archive(java: Java, path: ClassPath, bootstrap: Path, say: Say) -> Path | None:
     """The archive for these jars and this runtime, made the first time (about 5 s); None where it could not be made."""
-    kept = archive_path(java, bootstrap.parent)
+    kept = archive_path(java, path, bootstrap.parent)
     if kept.is_file():
         return kept
     started = time.monotonic()

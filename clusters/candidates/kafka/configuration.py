@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from clusters.candidates.candidate import Quorum
 from clusters.candidates.kafka.install import ClassPath
@@ -155,6 +156,6 @@ def java_command(
         switches.append(f"-XX:ArchiveClassesAtExit={archive_at_exit}")
     if logging is not None:
         variable = "log4j2.configurationFile" if path.release.log4j2 else "log4j.configuration"
-        switches.append(f"-D{variable}=file:{site.inside(logging)}")
+        switches.append(f"-D{variable}=file:{quote(site.inside(logging))}")
     class_path = os.pathsep.join(site.inside(jar) for jar in path.jars)
     return (site.java or str(java.executable), *switches, "-cp", class_path, *main)

@@ -60,6 +60,11 @@ class ReferenceCandidate:
         """What it serves, the default first."""
         return ("register", "log")
 
+    @property
+    def voter_listener(self) -> str | None:
+        """The reference's voters are those that it was formatted with."""
+        return None
+
     def install(self, say: Callable[[str], None]) -> CandidateEntry:
         """Nothing is fetched: its own source files are what runs, and their checksums say which."""
         provenance = source_checksums()

@@ -1,0 +1,180 @@
+"""Changes of the voter set as faults (KIP-853): add, remove, both at once, and the operator's procedure after a wipe.
+
+Each change is recorded as installed, refused or unknown. An unknown one is looked up: the voters that the leader lists later say
+whether it was installed after all. Healing brings back the set that the run began with, under the directory ids that the nodes have now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from nemesis.faults.fault import Aim, Effect
+from nemesis.faults.field import Field
+from nemesis.faults.in_force import Claim
+from nemesis.faults.process import LEADER_PATIENCE_S, aim_by_role
+from nemesis.faults.schedule import PlannedFault
+from workloads.clients.voter_changes import Change, ChangeResult, Voter, VoterChanges
+
+CHANGE_TIMEOUT_S = 8.0
+_SHOWN_PATIENCE_S = 5.0
+_RESTORE_PATIENCE_S = 25.0
+_PAUSE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """Make an observer a voter; a follower again at the end of the hold."""
+
+    targets: str
+
+    async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
+        """An observer that runs, and who leads."""
+        return await _aim(field, self.targets, planned, leaving=False)
+
+    async def inject(self, field: Field, aim: Aim) -> Effect:
+        """Ask the leader; that it lists the new voter is what proves it."""
+        return await _ask(field, aim, [("add", node) for node in aim.targets])
+
+    async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
+        """Nothing but another change can undo it."""
+        del field, aim, since_ns
+        return Effect(True)
+
+    async def heal(self, field: Field, aim: Aim) -> Effect:
+        """Bring back the voters that the run began with."""
+        del aim
+        return await restore_voters(field)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    """Take a voter out of the set, the leader itself if asked to; it goes on as an observer, and is a voter again at the end."""
+
+    targets: str
+
+    async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
+        """The nodes that have the role now."""
+        return await _aim(field, self.targets, planned, leaving=True)
+
+    async def inject(self, field: Field, aim: Aim) -> Effect:
+        """Ask the leader; that the voter is listed no more, by whoever leads then, is what proves it."""
+        return await _ask(field, aim, [("remove", node) for node in aim.targets])
+
+    async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
+        """Nothing but another change can undo it."""
+        del field, aim, since_ns
+        return Effect(True)
+
+    async def heal(self, field: Field, aim: Aim) -> Effect:
+        """Bring back the voters that the run began with."""
+        del aim
+        return await restore_voters(field)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrentChanges:
+    """Ask for two changes at the same moment: a leader has at most one in hand (KIP-853)."""
+
+    targets: str
+
+    async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
+        """A voter that leaves, and an observer that joins."""
+        leaving = await _aim(field, self.targets, planned, leaving=True)
+        joining = await _aim(field, "observer", planned, leaving=False)
+        if isinstance(leaving, str) or isinstance(joining, str):
+            return leaving if isinstance(leaving, str) else joining
+        return replace(leaving, targets=(*leaving.targets, *joining.targets))
+
+    async def inject(self, field: Field, aim: Aim) -> Effect:
+        """Ask for both without waiting for either; what came of each is recorded, and one of them must have been installed."""
+        asked = [("add" if node in field.nodes.observers else "remove", node) for node in aim.targets]
+        return await _ask(field, aim, asked, least=1)
+
+    async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
+        """Nothing but another change can undo it."""
+        del field, aim, since_ns
+        return Effect(True)
+
+    async def heal(self, field: Field, aim: Aim) -> Effect:
+        """Bring back the voters that the run began with."""
+        del aim
+        return await restore_voters(field)
+
+
+async def restore_voters(field: Field) -> Effect:
+    """The operator's procedure: remove identities that should not vote, then add those that should, one change after the other.
+
+    After a wipe that is: remove the old identity, add the new one. Verified when the leader lists just the voters of the run's
+    beginning, under the directory ids that their disks have now.
+    """
+    done: list[Change] = []
+    deadline_ns = field.now_ns() + int(_RESTORE_PATIENCE_S * 1e9)
+    wanted = {str(voter): voter for voter in map(field.voter, field.nodes.voters)}
+    while field.now_ns() < deadline_ns:
+        listed = field.watch.voters()
+        if listed == wanted.keys():
+            return Effect(True, "; ".join(map(str, done)))
+        known = field.watch.current_leader()
+        if known is not None and listed:
+            change = _next_change(field, listed, wanted)
+            done.append(await _change(field, known[0], *change))
+        await asyncio.sleep(_PAUSE_S)
+    listed_text = ", ".join(sorted(field.watch.voters())) or "nobody leads"
+    return Effect(False, f"the voters are not those of the beginning ({listed_text}); {'; '.join(map(str, done[-4:]))}")
+
+
+def _next_change(field: Field, listed: frozenset[str], wanted: dict[str, Voter]) -> tuple[str, Voter]:
+    surplus = sorted(listed - wanted.keys())
+    if surplus:
+        node, _, directory_id = surplus[0].partition("/")
+        return "remove", replace(field.voter(node), directory_id=directory_id)
+    return "add", wanted[min(wanted.keys() - listed)]
+
+
+async def _aim(field: Field, role: str, planned: PlannedFault, *, leaving: bool) -> Aim | str:
+    aim = await aim_by_role(field, role, planned.draw, out_of_service=leaving)
+    known = await field.leader(LEADER_PATIENCE_S)
+    if isinstance(aim, str) or known is None:
+        return aim if isinstance(aim, str) else f"nobody led within {LEADER_PATIENCE_S:.0f} s"
+    return replace(aim, leader=known[0], leader_epoch=known[1], claim=Claim(out_of_service=aim.claim.out_of_service))
+
+
+async def _ask(field: Field, aim: Aim, asked: list[tuple[str, str]], *, least: int | None = None) -> Effect:
+    """Ask for all changes at once; verified when at least ``least`` of them (all by default) were installed."""
+    leader = aim.leader or ""
+    changes = await asyncio.gather(*(_change(field, leader, action, field.voter(node)) for action, node in asked))
+    told = "; ".join(map(str, changes))
+    installed = sum(change.result is ChangeResult.INSTALLED for change in changes)
+    return Effect(installed >= (len(asked) if least is None else least), told)
+
+
+async def _change(field: Field, leader: str, action: str, voter: Voter) -> Change:
+    changes = _changes(field)
+    ask = changes.add if action == "add" else changes.remove
+    change = await ask(leader, voter, CHANGE_TIMEOUT_S)
+    if change.result is ChangeResult.REFUSED:
+        return change
+    shown = await _shown(field, str(voter), action == "add")
+    if change.result is ChangeResult.UNKNOWN and shown:
+        return replace(change, result=ChangeResult.INSTALLED, reason=f"{change.reason}; the leader lists it so later")
+    if change.result is ChangeResult.INSTALLED and not shown:
+        return replace(change, result=ChangeResult.UNKNOWN, reason="said to be installed, and no leader lists it so")
+    return change
+
+
+async def _shown(field: Field, voter: str, present: bool) -> bool:
+    """Wait until a leader lists the voter, or lists voters without it."""
+    deadline_ns = field.now_ns() + int(_SHOWN_PATIENCE_S * 1e9)
+    while field.now_ns() < deadline_ns:
+        listed = field.watch.voters()
+        if listed and (voter in listed) == present:
+            return True
+        await asyncio.sleep(_PAUSE_S)
+    return False
+
+
+def _changes(field: Field) -> VoterChanges:
+    if field.voter_changes is None:
+        raise ValueError("the plan has changes of voters, and the candidate has none")
+    return field.voter_changes

@@ -1,0 +1,192 @@
+"""Changes of the voter set (KIP-853): what an answer means, who asks for what, and a real quorum whose voters come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow.parquet as pq
+import pytest
+
+from clusters.wire.errors import error_code
+from nemesis import scenario
+from nemesis.faults import membership
+from nemesis.faults.fault import Effect
+from nemesis.faults.field import Field
+from nemesis.faults.membership import AddVoter, ConcurrentChanges, RemoveVoter, restore_voters
+from nemesis.faults.schedule import PlannedFault
+from nemesis.life.plan import RunOptions, plan_run
+from tests.runs import perform
+from workloads.clients.voter_changes import Change, ChangeResult, Voter, read_result
+from workloads.problem import Problem
+
+DISKS = {"n1": "d1", "n2": "d2", "n3": "d3", "n4": "d4"}
+
+
+class Leader:
+    """A leader that installs one change at a time, as KIP-853 tells it, and lists its voters. ``lost`` changes get no answer."""
+
+    def __init__(self, *voters: str) -> None:
+        self.listed = set(voters)
+        self.asked: list[str] = []
+        self.lost: set[str] = set()
+        self.busy = False
+
+    async def add(self, leader: str, voter: Voter, timeout_s: float) -> Change:
+        known = any(each.startswith(f"{voter.node}/") for each in self.listed)
+        return await self._change("add", voter, "DUPLICATE_VOTER" if known else "")
+
+    async def remove(self, leader: str, voter: Voter, timeout_s: float) -> Change:
+        return await self._change("remove", voter, "" if str(voter) in self.listed else "VOTER_NOT_FOUND")
+
+    async def _change(self, action: str, voter: Voter, refusal: str) -> Change:
+        self.asked.append(f"{action} {voter}")
+        if refusal:
+            return Change(action, voter, ChangeResult.REFUSED, refusal)
+        if self.busy:
+            return Change(action, voter, ChangeResult.UNKNOWN, "REQUEST_TIMED_OUT")
+        self.busy = True
+        await asyncio.sleep(0)
+        self.busy = False
+        (self.listed.add if action == "add" else self.listed.remove)(str(voter))
+        unanswered = str(voter) in self.lost
+        return Change(action, voter, ChangeResult.UNKNOWN if unanswered else ChangeResult.INSTALLED)
+
+
+def field_of(leader: Leader, disks: dict[str, str] | None = None) -> Field:
+    disks = DISKS if disks is None else disks
+    nodes = SimpleNamespace(
+        voters=("n1", "n2", "n3"),
+        observers=("n4",),
+        identities=lambda: {name: (disk, False) for name, disk in disks.items()},
+        specification=lambda name: SimpleNamespace(address=f"10.0.0.{name[1:]}", port=9093),
+        down=lambda: (),
+    )
+    watch = SimpleNamespace(current_leader=lambda: ("n1", 3), voters=lambda: frozenset(leader.listed))
+    clock = iter(range(0, 10**15, 50_000_000))
+    return Field(
+        cast("Any", None), cast("Any", nodes), watch, lambda: next(clock), 1.0, voter_changes=cast("Any", leader)
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "_PAUSE_S", 0.0)
+
+
+def carry_out(fault: Any, field: Field) -> tuple[Effect, Effect]:
+    """The effects of injecting and of healing."""
+
+    async def go() -> tuple[Effect, Effect]:
+        aim = await fault.aim(field, PlannedFault(0, "x", 0, 1, False, 0.0))
+        assert not isinstance(aim, str), aim
+        return await fault.inject(field, aim), await fault.heal(field, aim)
+
+    return asyncio.run(go())
+
+
+BEGINNING = ("n1/d1", "n2/d2", "n3/d3")
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        ("NONE", ChangeResult.INSTALLED),
+        ("NOT_LEADER_OR_FOLLOWER", ChangeResult.REFUSED),
+        ("DUPLICATE_VOTER", ChangeResult.REFUSED),
+        ("VOTER_NOT_FOUND", ChangeResult.REFUSED),
+        ("UNSUPPORTED_VERSION", ChangeResult.REFUSED),
+        ("REQUEST_TIMED_OUT", ChangeResult.UNKNOWN),
+        ("UNKNOWN_SERVER_ERROR", ChangeResult.UNKNOWN),
+    ],
+)
+def test_only_what_is_decided_before_appending_is_a_refusal(error: str, result: ChangeResult) -> None:
+    assert read_result(int(error_code(error)), None)[0] is result
+
+
+def test_an_observer_joins_and_leaves_again() -> None:
+    leader = Leader(*BEGINNING)
+    injected, healed = carry_out(AddVoter("observer"), field_of(leader))
+    assert injected == Effect(True, "add n4/d4: installed")
+    assert healed == Effect(True, "remove n4/d4: installed")
+    assert leader.listed == set(BEGINNING)
+
+
+def test_a_change_without_an_answer_is_looked_up() -> None:
+    leader = Leader(*BEGINNING)
+    leader.lost = {"n4/d4"}
+    injected, _ = carry_out(AddVoter("observer"), field_of(leader))
+    assert injected.verified
+    assert "the leader lists it so later" in injected.detail
+
+
+def test_a_refused_change_is_no_fault_that_happened() -> None:
+    leader = Leader(*BEGINNING, "n4/d4")
+    injected, healed = carry_out(AddVoter("observer"), field_of(leader))
+    assert injected == Effect(False, "add n4/d4: refused (DUPLICATE_VOTER)")
+    assert healed.verified
+
+
+def test_the_leader_itself_is_removed_and_comes_back() -> None:
+    leader = Leader(*BEGINNING)
+    injected, healed = carry_out(RemoveVoter("leader"), field_of(leader))
+    assert injected.verified
+    assert healed.verified
+    assert leader.asked == ["remove n1/d1", "add n1/d1"]
+
+
+def test_of_two_changes_at_once_one_is_installed_and_the_other_told_as_unknown() -> None:
+    leader = Leader(*BEGINNING)
+    injected, healed = carry_out(ConcurrentChanges("n3"), field_of(leader))
+    assert injected.verified
+    assert "remove n3/d3: installed" in injected.detail
+    assert "add n4/d4: unknown" in injected.detail
+    assert healed.verified
+    assert leader.listed == set(BEGINNING)
+
+
+def test_after_a_wipe_the_old_identity_goes_before_the_new_one_comes() -> None:
+    """The operator's procedure: a node id has one directory id in the voter set, so the other order is refused."""
+    leader = Leader(*BEGINNING)
+    restored = asyncio.run(restore_voters(field_of(leader, {**DISKS, "n2": "d2-new"})))
+    assert restored.verified
+    assert leader.asked == ["remove n2/d2", "add n2/d2-new"]
+
+
+def test_voters_that_cannot_be_brought_back_are_told() -> None:
+    leader = Leader(*BEGINNING)
+    leader.busy = True
+    restored = asyncio.run(restore_voters(field_of(leader, {**DISKS, "n2": "d2-new"})))
+    assert not restored.verified
+    assert "n2/d2" in restored.detail
+
+
+@pytest.mark.parametrize("name", ["membership", "membership-partitions", "wipe-follower-rejoin"])
+def test_a_candidate_without_these_requests_is_refused_before_anything_starts(name: str, tmp_path: Path) -> None:
+    asked = RunOptions(scenario=scenario.load(name), argv=(), seed=1, store=tmp_path)
+    with pytest.raises(Problem) as caught:
+        plan_run(asked)
+    assert caught.value.slug == "voters-fixed"
+    static = replace(asked, candidate="kafka", version="4.1.2", quorum="static")
+    with pytest.raises(Problem):
+        plan_run(static)
+    assert plan_run(replace(asked, candidate="kafka", version="4.1.2")).observers == scenario.load(name).observers
+
+
+@pytest.mark.kafka
+@pytest.mark.namespaces
+def test_voters_of_a_real_quorum_come_and_go(tmp_path: Path) -> None:
+    """Apache Kafka with four controllers: what the leader lists is what was asked for, and the log holds it (VotersRecords)."""
+    run = perform(tmp_path, "membership", 4, candidate="kafka", version="4.3.1", duration_s=10.0)
+    faults = pq.read_table(run / "tables" / "faults.parquet").to_pylist()
+    assert any(row["verified"] for row in faults), faults
+    assert not [row["detail"] for row in faults if "not healed" in (row["detail"] or "")]
+    samples = pq.read_table(run / "tables" / "quorum_samples.parquet").to_pylist()
+    sets = {frozenset(row["voters"]) for row in samples if row["claims_leadership"]}
+    assert len(sets) > 1
+    assert {len(each) for each in sets} <= {2, 3, 4}
+    entries = pq.read_table(run / "tables" / "log_entries.parquet").to_pylist()
+    assert sum(row["kind"] == "voters" for row in entries if row["final"]) > 3
