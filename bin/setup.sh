@@ -3,6 +3,14 @@
 
 venv=${NEMESIS_VENV:-$root/.venv}
 
+# Files are UTF-8 whatever the locale is, and so are the names of files to Java, which goes by the locale alone.
+PYTHONUTF8=1
+export PYTHONUTF8
+if [ "$(locale charmap 2>/dev/null)" = ANSI_X3.4-1968 ]; then # no locale, or one that is not installed here
+    LC_ALL=C.UTF-8
+    export LC_ALL
+fi
+
 say() { printf 'nemesis: %s\n' "$*" >&2; }
 fail() { printf 'nemesis: %s\n' "$*" >&2; exit 255; }
 

@@ -23,6 +23,7 @@ from nemesis.cli.lists import list_all
 from nemesis.cli.report import report
 from nemesis.cli.run import run
 from nemesis.cli.suite import suite
+from nemesis.cli.terminal import open_terminal
 from nemesis.exit_codes import ExitCode
 from workloads.problem import Problem
 
@@ -67,6 +68,7 @@ app.add_typer(image_app)
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    open_terminal()
     code = outcome(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()

@@ -106,6 +106,10 @@ def _remedies(error: OSError, *, privileged: bool) -> list[str]:
             "In a container: start it with `--privileged`, or as a user with `--security-opt seccomp=unconfined`."
         )
     if os.getuid() != 0:
+        if not found:
+            found.append(
+                "An ordinary user needs user namespaces, which are refused in a chroot and by security modules."
+            )
         found.append("Or run as root.")
     elif not privileged:
         found.append("This root lacks CAP_SYS_ADMIN: give it the capabilities SYS_ADMIN and NET_ADMIN.")
