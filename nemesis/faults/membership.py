@@ -1,7 +1,7 @@
 """Changes of the voter set as faults (KIP-853): add, remove, both at once, and the operator's procedure after a wipe.
 
-Each change is recorded as installed, refused or unknown. An unknown one is looked up: the voters that the leader lists later say
-whether it was installed after all. Healing brings back the set that the run began with, under the directory ids that the nodes have now.
+Each change is recorded as installed, refused or unknown. An unknown one is looked up, and stays unknown: a leader lists the voters of
+the newest record in its log, committed or not. Healing brings back the set that the run began with, under the directory ids that the nodes have now.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ async def restore_voters(field: Field) -> Effect:
         known = field.watch.current_leader()
         if known is not None and listed:
             change = _next_change(field, listed, wanted)
-            done.append(await _change(field, known[0], *change))
+            done.append((await _change(field, known[0], *change))[0])
         await asyncio.sleep(_PAUSE_S)
     listed_text = ", ".join(sorted(field.watch.voters())) or "nobody leads"
     return Effect(False, f"the voters are not those of the beginning ({listed_text}); {'; '.join(map(str, done[-4:]))}")
@@ -141,29 +141,29 @@ async def _aim(field: Field, role: str, planned: PlannedFault, *, leaving: bool)
 
 
 async def _ask(field: Field, aim: Aim, asked: list[tuple[str, str]], *, least: int | None = None) -> Effect:
-    """Ask for all changes at once; verified when at least ``least`` of them (all by default) were installed."""
+    """Ask for all changes at once; verified when the leader listed at least ``least`` of them (all by default) afterwards."""
     leader = aim.leader or ""
     changes = await asyncio.gather(*(_change(field, leader, action, field.voter(node)) for action, node in asked))
-    told = "; ".join(map(str, changes))
-    installed = sum(change.result is ChangeResult.INSTALLED for change in changes)
-    return Effect(installed >= (len(asked) if least is None else least), told)
+    told = "; ".join(str(change) for change, _ in changes)
+    return Effect(sum(listed for _, listed in changes) >= (len(asked) if least is None else least), told)
 
 
-async def _change(field: Field, leader: str, action: str, voter: Voter) -> Change:
+async def _change(field: Field, leader: str, action: str, voter: Voter) -> tuple[Change, bool]:
+    """Ask for one change; what came of it, and whether a leader lists the voters so."""
     changes = _changes(field)
     ask = changes.add if action == "add" else changes.remove
     change = await ask(leader, voter, CHANGE_TIMEOUT_S)
     if change.result is ChangeResult.REFUSED:
-        return change
-    shown = await _shown(field, str(voter), action == "add")
-    if change.result is ChangeResult.UNKNOWN and shown:
-        return replace(change, result=ChangeResult.INSTALLED, reason=f"{change.reason}; the leader lists it so later")
-    if change.result is ChangeResult.INSTALLED and not shown:
-        return replace(change, result=ChangeResult.UNKNOWN, reason="said to be installed, and no leader lists it so")
-    return change
+        return change, False
+    listed = await _listed(field, str(voter), action == "add")
+    if change.result is ChangeResult.UNKNOWN and listed:
+        change = replace(change, reason=f"{change.reason}; a leader lists it so, committed or not")
+    if change.result is ChangeResult.INSTALLED and not listed:
+        change = replace(change, reason="so the answer, yet no leader lists it so")
+    return change, listed
 
 
-async def _shown(field: Field, voter: str, present: bool) -> bool:
+async def _listed(field: Field, voter: str, present: bool) -> bool:
     """Wait until a leader lists the voter, or lists voters without it."""
     deadline_ns = field.now_ns() + int(_SHOWN_PATIENCE_S * 1e9)
     while field.now_ns() < deadline_ns:

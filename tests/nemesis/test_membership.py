@@ -120,7 +120,8 @@ def test_a_change_without_an_answer_is_looked_up() -> None:
     leader.lost = {"n4/d4"}
     injected, _ = carry_out(AddVoter("observer"), field_of(leader))
     assert injected.verified
-    assert "the leader lists it so later" in injected.detail
+    assert "unknown" in injected.detail, "a leader also lists what is not committed"
+    assert "a leader lists it so" in injected.detail
 
 
 def test_a_refused_change_is_no_fault_that_happened() -> None:
