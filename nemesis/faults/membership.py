@@ -1,7 +1,8 @@
 """Changes of the voter set as faults (KIP-853): add, remove, both at once, and the operator's procedure after a wipe.
 
 Each change is recorded as installed, refused or unknown. An unknown one is looked up, and stays unknown: a leader lists the voters of
-the newest record in its log, committed or not. Healing brings back the set that the run began with, under the directory ids that the nodes have now.
+the newest record in its log, committed or not. Healing brings back the set that the run began with, under the directory ids that the
+nodes have now.
 """
 
 from __future__ import annotations

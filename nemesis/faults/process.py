@@ -159,7 +159,7 @@ class CrashLoop:
                 break
             killed = await kill_all(field, aim.targets)
             crashes += killed.verified
-        return Effect(crashes >= _CRASHES_LEAST, f"{crashes} crashes, each process had run for {self.up_ms} ms")
+        return Effect(crashes >= _CRASHES_LEAST, f"{crashes} crashes of processes that had run for {self.up_ms} ms")
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """What was seen while it went on is all."""
