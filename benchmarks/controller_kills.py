@@ -1,10 +1,12 @@
 """kill -9 of `nemesis run` at random moments: what outlives it, what the next command removes, and what is made of the record.
 
     PYTHONPATH=. .venv/bin/python benchmarks/controller_kills.py --moments 10 [--seed 1] [--scenario chaos] [-- --candidate kafka]
+    PYTHONPATH=. .venv/bin/python benchmarks/controller_kills.py --moments 10 --cleaned-first -- --cluster docker
 
 Each moment is drawn between the start of the command and the end of its check. Prints a line a moment (when, in which phase, how long
 the last process of the run lived on, what `nemesis clean` removed and what it left) and then what `nemesis check` says of all that was
-recorded. Exits 1 when a process survived 10 s, something was left after the next command, or the check failed.
+recorded. Exits 1 when a process survived 10 s (counted from the end of the next command with --cleaned-first, for nodes that do not
+end with their controller), something was left after the next command, or the check failed.
 """
 
 from __future__ import annotations
@@ -66,12 +68,13 @@ def kill_at(at_s: float, options: argparse.Namespace, number: int, environment: 
         )
         time.sleep(at_s)
         os.kill(started.pid, signal.SIGKILL)
-        killed_at = time.monotonic()
         started.wait()
+        cleaned = clean(environment) if options.cleaned_first else ""
+        killed_at = time.monotonic()
         outlived_ms = wait_until_gone(store, started.pid, killed_at)
         output.seek(0)
         phase = last_phase(output.read())
-    cleaned = clean(environment)
+    cleaned = cleaned or clean(environment)
     left = clean(environment)
     folders = [manifest.parent for manifest in store.glob("*/*/run.json")]
     return Killed(at_s, phase, folders[0] if folders else None, outlived_ms, cleaned, left)
@@ -136,6 +139,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scenario", default="chaos")
     parser.add_argument("--duration", type=float, default=8.0)
     parser.add_argument("--around", type=float, default=12.0, help="seconds of a run before and after its load")
+    parser.add_argument(
+        "--cleaned-first", action="store_true", help="nodes end with the next command, not by themselves"
+    )
     parser.add_argument("--store", type=Path, default=Path("runs/controller-kills"))
     parser.add_argument("more", nargs="*", help="more options of `nemesis run`, after --")
     return parser.parse_args()

@@ -1,5 +1,6 @@
 # Gives the tests a docker engine: Debian's, started when none answers and stopped after them. Sourced by bin/test after
 # bin/setup.sh. Where this machine can have one, a test that lacks it fails (NEMESIS_TESTS_NEED) instead of being skipped.
+# The image is built here rather than by the first test that needs it: it takes longer than a test may.
 
 engine_pid=
 engine_log=
@@ -13,10 +14,15 @@ need_engine() {
     export NEMESIS_TESTS_NEED
 }
 
+ensure_image() {
+    PYTHONPATH=$root "$venv/bin/python" -m nemesis image build >/dev/null || say "no image for containers: their tests will fail"
+}
+
 ensure_engine() {
     [ "$(id -u)" = 0 ] || { say "no root: the tests of --cluster docker will be skipped"; return 0; }
     if engine_answers; then
         need_engine
+        ensure_image
         return 0
     fi
     command -v dockerd >/dev/null 2>&1 || debian_install docker.io mmdebstrap ||
@@ -41,6 +47,7 @@ ensure_engine() {
         fi
         sleep 1
     done
+    ensure_image
 }
 
 stop_engine() {

@@ -29,10 +29,10 @@ def judged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ite
     with docker(store):
         runs = {
             "reference": perform(
-                store, "partition-leader", 11, cluster="docker", duration_s=12.0, defects=("no-check-quorum",)
+                store, "partition-leader", 11, cluster="docker", duration_s=9.0, defects=("no-check-quorum",)
             ),
             "kafka": perform(
-                store, "partition-leader", 12, cluster="docker", duration_s=12.0, candidate="kafka", version="4.3.1"
+                store, "partition-leader", 12, cluster="docker", duration_s=9.0, candidate="kafka", version="4.3.1"
             ),
         }
         yield dict(zip(runs, judge(spark, list(runs.values())), strict=True))

@@ -21,6 +21,7 @@ from docker.errors import APIError, DockerException, NotFound
 from requests import RequestException
 
 from clusters.backends.docker.engine import engine_calls, reason
+from clusters.backends.docker.marks import LAB
 from clusters.backends.proc import CpuAccount, members_of
 from clusters.cluster import CpuUse, Launch
 from workloads.problem import Problem
@@ -73,6 +74,7 @@ class NodeContainer:
         self._lock = threading.RLock()
         self._process: _Process | None = None
         self._programs: set[str] = set()
+        self._count = 0
         self._status: int | None = None
         self._paused = False
 
@@ -164,11 +166,13 @@ class NodeContainer:
     def _create(self, launch: Launch, mounts: Sequence[Mount]) -> str:
         api = self._client.api
         program, *arguments = launch.argv
+        self._count += 1
         try:
             made = api.create_container(
                 self._image,
                 entrypoint=[program],
                 command=arguments,
+                name=f"{self._labels[LAB]}-{self._node}-{self._count}",
                 environment=dict(launch.env),
                 working_dir=str(launch.cwd),
                 user=f"{os.getuid()}:{os.getgid()}",

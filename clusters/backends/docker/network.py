@@ -166,7 +166,7 @@ class Network:
             made = api.create_container(
                 image,
                 entrypoint=["/hold"],
-                name=f"{network}-{node}",
+                name=f"{network}-{node}-holder",
                 labels=marks.labels(self._entry),
                 networking_config=api.create_networking_config(
                     {network: api.create_endpoint_config(ipv4_address=self._addresses[node])}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from clusters.backends.backend import Place
 from clusters.backends.docker.engine import connect
+from clusters.backends.docker.image import base_tag
 from clusters.backends.docker.marks import RUN
-from tests.clusters.conformance.grounds import docker
+from clusters.links import between
+from tests.clusters.conformance.grounds import Ground, docker
 from tests.clusters.conformance.lab import Lab
 
 pytestmark = pytest.mark.docker
@@ -123,3 +129,31 @@ def test_containers_have_no_capability_that_could_open_a_link(lab: Lab) -> None:
             assert {"NET_RAW", "ALL"} & set(host["CapDrop"])
     finally:
         client.close()
+
+
+def test_an_image_of_ones_own_is_used_as_it_is_and_needs_nothing_for_the_faults(tmp_path: Path) -> None:
+    name = f"nemesis-test/own:{uuid.uuid4().hex[:12]}"
+    with docker(tmp_path):
+        client = connect()
+        try:
+            # It has an entry point of its own, another user, and nothing that could filter a packet or send a signal.
+            changes = 'ENTRYPOINT ["/bin/false"]\nUSER nobody\nENV OWN=yes\nWORKDIR /nowhere'
+            made = client.api.create_container(base_tag(), ["true"])
+            client.api.commit(made["Id"], *name.split(":"), changes=changes)
+            client.api.remove_container(made["Id"])
+            own = Lab(Ground("docker", Place(image=name)), tmp_path / "run", 2, tmp_path / "ledger")
+            try:
+                own.cluster.up(print)
+                own.clear()
+                own.serve("n1", "n2", GREETING="bonjour")
+                assert [own.ask("n1", f"env {each}") for each in ("OWN", "GREETING")] == ["yes", "bonjour"]
+                own.cluster.cut(between(["n1"], ["n2"]))
+                assert own.cluster.probe([("n1", "n2"), ("n2", "n1")]) == {("n1", "n2"): False, ("n2", "n1"): True}
+                assert own.dial("n1", "n2", 0.5) == "TimeoutError"
+                own.cluster.signal("n1", signal.SIGSTOP)
+                own.kill("n1")
+            finally:
+                own.cluster.down()
+        finally:
+            client.api.remove_image(name, force=True)
+            client.close()
