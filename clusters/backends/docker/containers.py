@@ -183,7 +183,9 @@ class NodeContainer:
                     mounts=[mount.spec() for mount in mounts],
                     init=True,
                     cap_drop=_DROPPED,
-                    security_opt=["no-new-privileges"],
+                    # The labels of a security module would keep mounts of the run's folder from being read.
+                    security_opt=["no-new-privileges", "label=disable"],
+                    userns_mode="host",
                     pids_limit=_PROCESSES_MAX,
                     log_config={"Type": "json-file", "Config": _LOG_LIMIT},
                 ),

@@ -50,7 +50,7 @@ class Filters:
         self._sequence = 0
 
     def build(self, nodes: Iterable[str], gateway: str) -> None:
-        """Make the table: nothing is cut, and the way out is closed. Raises Problem ``filters-not-available``."""
+        """Make the table: nothing is cut, and the way out is closed. Raises Problem ``filters-refused``."""
         out = [_rule(_OUT, _address(_DESTINATION, _NAME_SERVER) + _verdict(_DROP))]
         out += [_rule(_OUT, _equals(_NETWORK_HEADER, _DESTINATION, b"\x7f") + _verdict(_ACCEPT))]
         out += [_rule(_OUT, _address(_DESTINATION, node) + _verdict(_ACCEPT)) for node in nodes]
@@ -61,7 +61,7 @@ class Filters:
         self._commit([table, _chain(_CUT, _INPUT, _ACCEPT), _chain(_OUT, _OUTPUT, _DROP), *out])
 
     def cut(self, sources: Iterable[str]) -> None:
-        """Drop what arrives from exactly these addresses. Raises Problem ``cut-refused``."""
+        """Drop what arrives from exactly these addresses. Raises Problem ``filters-refused``."""
         flush = _message(_DELETE_RULE, 0, _attribute(1, _text(_TABLE)) + _attribute(2, _text(_CUT)))
         rules = [_rule(_CUT, _address(_SOURCE, source) + _verdict(_DROP)) for source in sources]
         self._commit([flush, *rules])

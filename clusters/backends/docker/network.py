@@ -176,6 +176,8 @@ class Network:
                     sysctls=_NO_IPV6,
                     cap_drop=["ALL"],
                     security_opt=["no-new-privileges"],
+                    # A user namespace of the engine's would give the nodes, which share this one's network, other owners of files.
+                    userns_mode="host",
                     log_config={"Type": "none"},
                 ),
             )
