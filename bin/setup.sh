@@ -3,13 +3,15 @@
 
 venv=${NEMESIS_VENV:-$root/.venv}
 
-# Files are UTF-8 whatever the locale is, and so are the names of files to Java, which goes by the locale alone.
+# Files are UTF-8, and so are the names of files, also to Java, which goes by the locale; what the terminal is, is handed on.
 PYTHONUTF8=1
-export PYTHONUTF8
-if [ "$(locale charmap 2>/dev/null)" = ANSI_X3.4-1968 ]; then # no locale, or one that is not installed here
+charset=$(locale charmap 2>/dev/null)
+if [ "$charset" != UTF-8 ]; then # another one, none, or one that is not installed here
+    [ "${charset:-ANSI_X3.4-1968}" = ANSI_X3.4-1968 ] || export NEMESIS_TERMINAL="$charset"
     LC_ALL=C.UTF-8
     export LC_ALL
 fi
+export PYTHONUTF8
 
 say() { printf 'nemesis: %s\n' "$*" >&2; }
 fail() { printf 'nemesis: %s\n' "$*" >&2; exit 255; }

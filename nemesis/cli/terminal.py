@@ -10,13 +10,21 @@ import sys
 
 
 def open_terminal() -> None:
-    """Write in the locale's character set and replace what it lacks.
+    """Write in the terminal's character set and replace what it lacks.
 
-    The launcher makes UTF-8 the encoding of all files (``PYTHONUTF8``), which would be that of the terminal too. ASCII is what a
-    machine without any locale says of itself: its terminal is taken for UTF-8, as Python does (PEP 538).
+    The launcher makes everything UTF-8, for files and their names, and hands on what the terminal is where it is something else
+    (``NEMESIS_TERMINAL``). ASCII is what a machine without any locale says of itself: its terminal is taken for UTF-8, as
+    Python does (PEP 538).
     """
-    named = codecs.lookup(locale.getencoding()).name
+    named = _known(os.environ.get("NEMESIS_TERMINAL") or locale.getencoding())
     encoding = None if named in ("ascii", "utf-8") or "PYTHONIOENCODING" in os.environ else named
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=encoding, errors="replace")
+
+
+def _known(name: str) -> str:
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "ascii"

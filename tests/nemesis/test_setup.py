@@ -134,3 +134,13 @@ def test_nothing_is_said_or_done_when_all_is_there(machine: Path) -> None:
     shutil.copy(ROOT / "requirements.lock", venv)
     done = sh(machine, 'ensure_venv "$root/requirements.lock"')
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("charset", "handed_on"), [("ISO-8859-1", "ISO-8859-1"), ("ANSI_X3.4-1968", "none"), ("UTF-8", "none")]
+)
+def test_files_are_utf_8_whatever_the_terminal_is(machine: Path, charset: str, handed_on: str) -> None:
+    pretend(machine, "locale", f"#!/bin/sh\necho {charset}\n")
+    done = sh(machine, 'echo "$PYTHONUTF8 ${LC_ALL:-as it was} ${NEMESIS_TERMINAL:-none}"')
+    locale = "as it was" if charset == "UTF-8" else "C.UTF-8"
+    assert done.stdout == f"1 {locale} {handed_on}\n"

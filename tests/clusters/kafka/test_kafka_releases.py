@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusters.candidates.kafka.candidate import KafkaCandidate
-from clusters.candidates.kafka.configuration import check_timers
+from clusters.candidates.kafka.configuration import check_timers, properties_text
 from clusters.candidates.kafka.formatting import directory_id_for
 from clusters.candidates.kafka.install import local_class_path
 from clusters.candidates.kafka.releases import parse_release
@@ -88,3 +88,12 @@ def test_a_run_may_not_judge_check_quorum_by_a_shorter_bound_than_the_release_ha
         check_timers(
             Timers(election_timeout_ms=500, fetch_timeout_ms=1000, check_quorum_ms=1000, request_timeout_ms=1000)
         )
+
+
+def test_a_path_with_any_character_survives_the_way_java_reads_properties(tmp_path):
+    path = "/home/bj\u00f6rn/my runs/a\\b/\U0001f433"
+    text = properties_text({"log.dirs": path})
+    assert text.isascii()
+    name, _, value = text.rstrip("\n").partition("=")
+    assert name == "log.dirs"
+    assert value == "/home/bj\\u00f6rn/my runs/a\\\\b/\\ud83d\\udc33"
