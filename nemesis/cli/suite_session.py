@@ -26,6 +26,7 @@ from nemesis.exit_codes import ExitCode
 from nemesis.judge import Judged, judge, prepare
 from nemesis.life.begin import begin_run
 from nemesis.life.plan import RunOptions, named_timers, plan_run
+from nemesis.life.run import Run
 from nemesis.scenario import Scenario
 from nemesis.store.layout import TABLES
 from nemesis.store.manifest import read_manifest
@@ -135,7 +136,7 @@ def go_on(suite: SuiteUnderWay, *, junit: Path | None, as_json: bool) -> ExitCod
 def _one(suite: SuiteUnderWay, position: int, entry: SuiteRun, screen: Screen) -> tuple[SuiteRun, bool]:
     """One run, judged; or why there is no verdict. Says whether a person stopped it."""
     began = time.monotonic()
-    stopped = False
+    run: Run | None = None
     try:
         finished = _finished_before(suite, entry)
         if finished is not None:
@@ -148,17 +149,15 @@ def _one(suite: SuiteUnderWay, position: int, entry: SuiteRun, screen: Screen) -
             suite.record = replaced(suite.record, position, noted)
             write_record(suite.folder, suite.record)
             screen.say(headline(plan))
-            spark = begin_spark(run, suite.base.master)
-            asyncio.run(live_through(run, screen))
-            stopped = run.stopping.is_set()
-            screen.phase("check", "judging what was recorded, on Spark")
-            session, prepared = spark.wait(SPARK_PATIENCE_S)
-            (judged,) = judge(session, [folder], prepared)
-    except Problem as problem:
-        return _failed(suite, position, f"{problem.what} {problem.remedy}".strip(), began), stopped
+            judged = _live_and_judge(run, suite.base.master, screen)
     except Exception as error:
+        if run is not None and run.stopping.is_set():
+            return suite.record.runs[position], True
+        if isinstance(error, Problem):
+            return _failed(suite, position, f"{error.what} {error.remedy}".strip(), began), False
         traceback.print_exc()
-        return _failed(suite, position, f"{type(error).__name__}: {error}", began), stopped
+        return _failed(suite, position, f"{type(error).__name__}: {error}", began), False
+    stopped = run is not None and run.stopping.is_set()
     verdict = judged.verdict
     if stopped and verdict.verdict is not Verdict.INVALID:
         # Half a run proves nothing of the whole: it stays in the store, and a resumed suite runs it again.
@@ -171,6 +170,15 @@ def _one(suite: SuiteUnderWay, position: int, entry: SuiteRun, screen: Screen) -
         known_hazard=verdict.known_hazard,
         seconds=round(time.monotonic() - began, 1),
     ), stopped
+
+
+def _live_and_judge(run: Run, master: str | None, screen: Screen) -> Judged:
+    spark = begin_spark(run, master)
+    asyncio.run(live_through(run, screen))
+    screen.phase("check", "judging what was recorded, on Spark")
+    session = spark.session.result(SPARK_PATIENCE_S)
+    (judged,) = judge(session, [run.folder], spark.prepared.result(SPARK_PATIENCE_S))
+    return judged
 
 
 def _options(base: RunOptions, entry: SuiteRun) -> RunOptions:

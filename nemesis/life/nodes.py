@@ -194,12 +194,14 @@ class Nodes:
         """Nodes whose process ended though nobody ended it."""
         return tuple(name for name, life in self._lives.items() if life.running and not self._cluster.alive(name))
 
-    def note_crash(self, name: str) -> None:
-        """Record that a node ended by itself, with its exit status, and copy its evidence."""
+    def note_crash(self, name: str) -> bool:
+        """Record that a node ended by itself, with its exit status, and copy its evidence; False when it was ended, or runs."""
         life = self._lives[name]
         with life.lock:
-            if life.running and not self._cluster.alive(name):
+            crashed = life.running and not self._cluster.alive(name)
+            if crashed:
                 self._ended(name, "crash")
+            return crashed
 
     def starved(self, name: str, share: float, interval_ns: int) -> None:
         """Record that the node was runnable and not run for ``share`` of the last ``interval_ns``."""

@@ -21,8 +21,8 @@ async def watch_vitals(cluster: Cluster, nodes: Nodes, now_ns: Callable[[], int]
     while True:
         await asyncio.sleep(_INTERVAL_S)
         for name in await asyncio.to_thread(nodes.crashed):
-            await asyncio.to_thread(nodes.note_crash, name)
-            say(f"{name} ended by itself")
+            if await asyncio.to_thread(nodes.note_crash, name):
+                say(f"{name} ended by itself")
         for name in nodes.names:
             use = await asyncio.to_thread(cluster.cpu, name)
             at_ns = now_ns()

@@ -218,6 +218,7 @@ def wait_for(what: Path, pattern: str, count: int = 1) -> Path:
 
 @pytest.mark.namespaces
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_a_suite_keeps_what_is_done_resumes_and_judges_by_what_was_declared(tmp_path: Path) -> None:
     """Two candidates, one of them with a defect that its scenario is known to show; stopped in the second run, then resumed."""
     quick = (

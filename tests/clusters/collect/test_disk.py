@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import tempfile
 from pathlib import Path
 from uuid import UUID
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusters.collect.collection import Collection
 from clusters.collect.disk import collect_disk
@@ -218,6 +222,29 @@ def test_a_damaged_log_is_no_evidence_and_stops_nobody(tmp_path):
     assert (first["problem"], first["log_end"], first["epoch"]) == (None, 3, 1)
     assert (second["log_end"], second["epoch"]) == (None, 1)
     assert "is damaged in its middle" in second["problem"]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 200))
+def test_no_flipped_bits_of_a_disk_raise_anything(seed, bits):
+    """Bit rot is a fault of the catalogue: whatever is left of the files, reading them must not fail."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        partition = collection(Path(folder), 0) / "__cluster_metadata-0"
+        files = {
+            "quorum-state": b'{"leaderId":2,"leaderEpoch":1,"votedId":3,"votedDirectoryId":"%s","data_version":1}'
+            % DISK_TEXT.encode(),
+            "00000000000000000000.log": LEADER_CHANGE + data(1, 1, 10) + data(2, 1, 11),
+            "00000000000000000009-0000000004.checkpoint": BEGIN
+            + data(3, 4, 1, 2)
+            + control(5, 4, control_records.snapshot_footer()),
+        }
+        for name, content in files.items():
+            damaged = bytearray(content)
+            for place in chance.sample(range(8 * len(damaged)), bits):
+                damaged[place // 8] ^= 1 << (place % 8)
+            (partition / name).write_bytes(damaged)
+        (row,) = collect_disk(Path(folder), MANIFEST, "n1", decode)["quorum_states"].to_pylist()
+        assert row["problem"] is not None or bits < 20
 
 
 def test_a_disk_without_a_directory_id_goes_by_the_assigned_one(tmp_path):
