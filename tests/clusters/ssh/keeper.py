@@ -97,6 +97,8 @@ def _become(plan: dict[str, Any], machine: dict[str, Any], tell: int, go_on: int
         _mount(machine["disk"], plan["data"], None, 0x1000)
         _mount("none", "/run", "tmpfs", 0)
         os.mkdir("/run/sshd")
+        for program in plan["hidden"]:
+            _mount("/dev/null", program, None, 0x1000)
         if plan["own_clocks"] and _libc.unshare(NEWTIME) == 0:
             Path("/proc/self/timens_offsets").write_text(f"monotonic {machine['ahead_s']} 0\n")
         os.write(tell, b"x")

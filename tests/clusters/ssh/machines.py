@@ -11,13 +11,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 SSHD = shutil.which("sshd", path=PATH) or "/usr/sbin/sshd"
+NFT, IPTABLES = shutil.which("nft", path=PATH), shutil.which("iptables", path=PATH)
 KEEPER = Path(__file__).with_name("keeper.py")
 PATIENCE_S = 20.0
 AHEAD_S = 1000
@@ -110,8 +111,10 @@ def missing_tools() -> list[str]:
     return missing if os.geteuid() == 0 else [*missing, "root"]
 
 
-def start_machines(folder: Path, count: int = 3, *, lease_s: float = 30.0, own_clocks: bool = True) -> Machines:
-    """Make keys and configurations, start the machines, write the inventory."""
+def start_machines(
+    folder: Path, count: int = 3, *, lease_s: float = 30.0, own_clocks: bool = True, hidden: Sequence[str] = ()
+) -> Machines:
+    """Make keys and configurations, start the machines, write the inventory. ``hidden`` programs cannot be run there."""
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "data"
     data.mkdir()
@@ -137,7 +140,13 @@ def start_machines(folder: Path, count: int = 3, *, lease_s: float = 30.0, own_c
     (folder / "known_hosts").write_text("".join(_known(folder, each) for each in machines))
     inventory = folder / "inventory.toml"
     inventory.write_text(_inventory(folder, data, machines, lease_s))
-    plan = {"sshd": SSHD, "data": str(data), "machines": machines, "own_clocks": own_clocks}
+    plan = {
+        "sshd": SSHD,
+        "data": str(data),
+        "machines": machines,
+        "own_clocks": own_clocks,
+        "hidden": [os.path.realpath(each) for each in hidden],
+    }
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:

@@ -40,44 +40,36 @@ class Links(Protocol):
 
 
 class NftLinks:
-    """A table of nftables with one set of source addresses: a change of the set is one transaction."""
+    """A table of nftables that is there only while something is cut, and is replaced as a whole in one transaction."""
 
     kind = "nftables"
 
     def __init__(self, lab: str, address: str) -> None:
         self._table = TABLE_PREFIX + lab
         self._address = address
-        self._made = False
 
     def cut(self, sources: Sequence[str]) -> None:
         """See :class:`Links`."""
-        if not self._made and not sources:
-            return
-        lines = [] if self._made else self._new_table()
-        lines.append(f"flush set ip {self._table} cut")
+        # To add what may be there already makes the removal one of something that is there for certain.
+        lines = [f"add table ip {self._table}", f"delete table ip {self._table}"]
         if sources:
-            lines.append(f"add element ip {self._table} cut {{ {', '.join(sources)} }}")
+            lines += [
+                f"table ip {self._table} {{",
+                " set cut {",
+                "  type ipv4_addr",
+                f"  elements = {{ {', '.join(sources)} }}",
+                " }",
+                " chain door {",
+                "  type filter hook input priority -300; policy accept;",
+                f"  ip daddr {self._address} ip saddr @cut drop",
+                " }",
+                "}",
+            ]
         _tool(["nft", "-f", "-"], "\n".join(lines) + "\n")
-        self._made = True
-
-    def _new_table(self) -> list[str]:
-        return [
-            f"table ip {self._table} {{",
-            " set cut {",
-            "  type ipv4_addr",
-            " }",
-            " chain door {",
-            "  type filter hook input priority -300; policy accept;",
-            f"  ip daddr {self._address} ip saddr @cut drop",
-            " }",
-            "}",
-        ]
 
     def remove(self) -> None:
         """See :class:`Links`."""
-        if self.exists():
-            _tool(["nft", "delete", "table", "ip", self._table])
-        self._made = False
+        self.cut([])
 
     def exists(self) -> bool:
         """See :class:`Links`."""
@@ -85,7 +77,7 @@ class NftLinks:
 
 
 class IptablesLinks:
-    """A chain of iptables, replaced as a whole, to which the first rule of INPUT leads."""
+    """A chain of iptables, replaced as a whole, to which the first rule of INPUT leads; there only while something is cut."""
 
     kind = "iptables"
 
@@ -93,18 +85,17 @@ class IptablesLinks:
         # A chain's name has at most 28 characters.
         self._chain = CHAIN_PREFIX + lab[-20:]
         self._address = address
-        self._made = False
 
     def cut(self, sources: Sequence[str]) -> None:
         """See :class:`Links`."""
-        if not self._made and not sources:
+        if not sources:
+            self.remove()
             return
         lines = ["*filter", f":{self._chain} - [0:0]"]
         lines += [f"-A {self._chain} -s {source}/32 -d {self._address}/32 -j DROP" for source in sources]
-        if not self._made:
+        if f"-A INPUT -j {self._chain}" not in self._rules():
             lines.append(f"-I INPUT 1 -j {self._chain}")
         _tool(["iptables-restore", "--noflush", "-w", "5"], "\n".join([*lines, "COMMIT", ""]))
-        self._made = True
 
     def remove(self) -> None:
         """See :class:`Links`."""
@@ -114,7 +105,6 @@ class IptablesLinks:
         if f"-N {self._chain}" in rules:
             _tool(["iptables", "-w", "5", "-F", self._chain])
             _tool(["iptables", "-w", "5", "-X", self._chain])
-        self._made = False
 
     def exists(self) -> bool:
         """See :class:`Links`."""
