@@ -48,8 +48,6 @@ class Launch:
     """files and directories below the node's directory that the controller wrote and the process reads (its configuration)"""
     writes: tuple[Path, ...] = ()
     """files below the node's directory, outside of its disk, that the process writes and the evidence needs (its trace)"""
-    scratch: tuple[Path, ...] = ()
-    """directories below the node's directory in which its processes keep what they like from one incarnation to the next"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,9 +176,9 @@ class DockerCluster:
         return {}
 
     def _mounts(self, spec: NodeSpec, launch: Launch) -> list[Mount]:
-        """The node's directory, of which only its disk, traces and scratch can be written: what the controller writes there, and
+        """The node's directory, of which only its disk and traces can be written: what the controller writes there, and
         where it goes, is out of the node's reach."""
-        writable = {spec.data, *(path.parent for path in launch.writes), *launch.scratch}
+        writable = {spec.data, *(path.parent for path in launch.writes)}
         for path in writable:
             path.mkdir(parents=True, exist_ok=True)
         inside = [path for path in writable if path.is_relative_to(spec.directory)]

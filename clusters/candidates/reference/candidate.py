@@ -110,12 +110,11 @@ class ReferenceCandidate:
         config_path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
         return Launch(
             argv=(quorum.site.python, "-m", _MODULE, "--config", quorum.site.inside(config_path)),
-            env=_environment(quorum.site, node),
+            env=_environment(quorum.site),
             cwd=node.directory,
             output=node.directory / "output" / f"{incarnation}.log",
             needs=(config_path, trace.parent),
             writes=(trace,),
-            scratch=() if quorum.site.own else (_bytecode(node),),
         )
 
     def keep(self) -> Sequence[str]:
@@ -165,22 +164,19 @@ def server_config(
     )
 
 
-def _environment(site: Site, node: NodeSpec) -> dict[str, str]:
+def _environment(site: Site) -> dict[str, str]:
     """Nodes find this project first, and keep compiled modules: a start without them costs half a second more.
 
-    Nodes of another machine or image keep theirs for themselves: nobody else runs what they compiled.
+    Nodes of another machine or image keep them where they find the sources, or not at all: nobody else runs what they compiled.
     """
-    cache = cache_directory() / "bytecode"
-    search_path = [site.inside(_PROJECT), os.environ.get("PYTHONPATH", "") if site.own else ""]
+    if not site.own:
+        return {"PYTHONPATH": site.inside(_PROJECT)}
+    search_path = (str(_PROJECT), os.environ.get("PYTHONPATH"))
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
-        "PYTHONPYCACHEPREFIX": str(cache) if site.own else site.inside(_bytecode(node)),
+        "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-
-
-def _bytecode(node: NodeSpec) -> Path:
-    return node.directory / "bytecode"
 
 
 def source_checksums() -> dict[str, str]:
