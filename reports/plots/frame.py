@@ -8,6 +8,7 @@ script the chart is complete as it is.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -126,7 +127,7 @@ def time_chart(
     axis: TimeAxis, height: float, layers: Layers, backdrop: Backdrop, *, title: str, strip: bool = True
 ) -> Markup:
     """One chart over time, ``height`` is that of the plot alone."""
-    top = STRIP if strip else 4.0
+    top = STRIP * (1 + max(name_rows(backdrop.bands), default=0)) if strip else 4.0
     total = top + height + AXIS
     plot = element(
         "svg",
@@ -200,18 +201,30 @@ def _bands(axis: TimeAxis, backdrop: Backdrop, height: float) -> Markup:
 
 def _band_names(axis: TimeAxis, backdrop: Backdrop) -> Markup:
     parts = []
-    for band in backdrop.bands:
+    for band, row in zip(backdrop.bands, name_rows(backdrop.bands), strict=True):
+        y = STRIP * row
         x0, x1 = axis.x(band.start_ns), axis.x(band.end_ns)
         flag = "band-flag" if band.verified else "band-flag unverified"
         parts.append(
             element(
                 "rect", element("title", f"{band.number}: {band.name}"), class_=f"span {flag}",
-                x=x0, y=2, width=max(1.5, x1 - x0), height=STRIP - 4, data_x0=round(x0, 1), data_x1=round(x1, 1),
+                x=x0, y=y + 2, width=max(1.5, x1 - x0), height=STRIP - 4, data_x0=round(x0, 1), data_x1=round(x1, 1),
             )
         )  # fmt: skip
         texts = (f"{band.number} {band.name}", f"{band.number} {', '.join(sorted(band.nodes))}", str(band.number))
-        parts.append(span_label(x0, x1, 14, *texts, class_="band-name"))
+        parts.append(span_label(x0, x1, y + 14, *texts, class_="band-name"))
     return join(parts)
+
+
+def name_rows(bands: Sequence[Band]) -> list[int]:
+    """In which row above the plot each band is named: faults that overlap in time stand below each other."""
+    free_at: list[int] = []
+    rows = [0] * len(bands)
+    for place, band in sorted(enumerate(bands), key=lambda item: item[1].start_ns):
+        row = next((i for i, end_ns in enumerate(free_at) if end_ns <= band.start_ns), len(free_at))
+        free_at[row : row + 1] = [band.end_ns]
+        rows[place] = row
+    return rows
 
 
 def _axis(axis: TimeAxis, y: float) -> Markup:

@@ -11,7 +11,7 @@ import pytest
 
 from reports.load import FAIL, INFO, NEVER, OK, OperationColumns
 from reports.plots import latency, leaders, log_strips, timeline, votes, warped
-from reports.plots.frame import Backdrop, Band, TimeAxis, nice_step
+from reports.plots.frame import Backdrop, Band, TimeAxis, name_rows, nice_step
 from reports.plots.raster import density, png
 from reports.plots.svg import element
 from reports.roles import Roles, Span, overlaps
@@ -191,3 +191,15 @@ def test_attributes_and_texts_are_escaped() -> None:
 @pytest.mark.parametrize(("rough", "step"), [(0.7, 1), (1, 1), (1.2, 2), (3, 5), (7, 10), (0.03, 0.05)])
 def test_ticks_are_round(rough: float, step: float) -> None:
     assert nice_step(rough) == pytest.approx(step)
+
+
+def test_the_names_of_faults_that_overlap_stand_below_each_other() -> None:
+    bands = [
+        Band(i, "f", start * S, end * S) for i, (start, end) in enumerate([(1, 4), (2, 6), (4, 5), (3, 7), (6, 8)])
+    ]
+    rows = name_rows(bands)
+    assert rows == [0, 1, 0, 2, 0]
+    for i, one in enumerate(bands):
+        for j, other in enumerate(bands[:i]):
+            apart = one.end_ns <= other.start_ns or other.end_ns <= one.start_ns
+            assert apart or rows[i] != rows[j]
