@@ -73,6 +73,8 @@ class Scenario:
     needs: dict[str, int] = field(default_factory=dict)
     known_hazard: dict[str, str] = field(default_factory=dict)
     """``static``, ``dynamic``, ``any`` → what is known to be bad about it on such a quorum"""
+    written: str = ""
+    """the text of its file, kept with each run"""
 
     def hazard(self, quorum: str) -> str:
         """What is known to be bad about it on a ``static`` or ``dynamic`` quorum."""

@@ -131,6 +131,7 @@ def read_scenario(name: str, text: str, source: str) -> Scenario:
         faults=_faults(reader, raw, preserving=preserving),
         needs=_table(reader, raw, "needs", NEEDS, _whole(0, 10_000)),
         known_hazard=_table(reader, raw, "known_hazard", _HAZARDS, _text),
+        written=text,
     )
     if reader.mistakes:
         raise _malformed(source, reader.mistakes)

@@ -12,6 +12,7 @@ MANIFEST = "run.json"
 JOURNAL = "journal"
 TABLES = "tables"
 NODES = "nodes"
+SCENARIO = "scenario.toml"
 VERDICT = "verdict.json"
 REPORT = "report.html"
 

@@ -59,6 +59,7 @@ def test_all_nodes_end_at_once_and_start_in_the_drawn_order(tmp_path: Path) -> N
     assert f"started in the order {', '.join(order)}" in row["detail"]
     assert lived.ok_between(row["started_ns"], min(starts.values())) == 0
     assert lived.ok_between(max(starts.values()), 1 << 62) > 0
+    assert (lived.run / "scenario.toml").read_text() == (tmp_path / "effect.toml").read_text()
 
 
 def test_a_crash_loop_and_cpu_pressure_overlap(tmp_path: Path) -> None:
