@@ -215,7 +215,7 @@ def _anomaly(check: Check, row: Row) -> Anomaly:
         facts=json.loads(row["facts"]) if row["facts"] else {},
         witness=tuple(json.loads(text) for text in (row["witness"] or ())[:WITNESS_ROWS_MAX] if text is not None),
     )
-    message = row["message"] or (check.sentence(finding) if check.sentence is not None else finding.subject)
+    message = row["message"] or _sentence(check, finding)
     return Anomaly(
         run_id=finding.run_id,
         check=check.name,
@@ -227,6 +227,17 @@ def _anomaly(check: Check, row: Row) -> Anomaly:
         offset=finding.offset,
         operations=finding.operations,
     )
+
+
+def _sentence(check: Check, finding: Finding) -> str:
+    """The check's own words for a finding; a plain one where evidence lacks a column that they need, for a finding is never lost."""
+    if check.sentence is None:
+        return finding.subject
+    try:
+        return check.sentence(finding)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        _log.warning("%s has no words for its finding at %s: %r", check.name, finding.subject, error)
+        return f'"{check.title}" does not hold at {finding.subject}.'
 
 
 def _about_checker(session: SparkSession, seconds: float) -> dict[str, Any]:

@@ -279,7 +279,9 @@ def _say_truncation(finding: Finding) -> str:
         claim, record, other = finding.witness
         return f"{claim_of(claim)}; {record_of(record)}, and later {record_of(other)}."
     cut = finding.witness[0]
-    cut_text = f"{node_of(cut)} truncated its log from {cut['log_end']} to {cut['offset']}{at(cut.get('ts_ns'))}"
+    # Apache Kafka's log lines tell where a log was cut, and not where it had ended.
+    cut_from = f" from {cut['log_end']}" if "log_end" in cut else ""
+    cut_text = f"{node_of(cut)} truncated its log{cut_from} to {cut['offset']}{at(cut.get('ts_ns'))}"
     if rule == "own":
         said = (
             claim_of(finding.witness[1])

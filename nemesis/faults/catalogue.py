@@ -254,6 +254,20 @@ _OTHERS = (
         damages=True,
     ),
     FaultKind(
+        "wipe-behind-laggards",
+        "disk",
+        "a minority is cut off while clients write; then all others are killed, one of them is wiped, and it goes on with that minority",
+        "links, kill -9, the candidate's own format: in this order, and the other nodes stay down until the end",
+        "datagrams on every link, the processes have ended, the directory id of the new disk is another one",
+        _LINKS | _DISKS,
+        (
+            Parameter(
+                "lag_ms", "count", 1500, "for how long the minority misses writes", unit="ms", least=100, most=60_000
+            ),
+        ),
+        damages=True,
+    ),
+    FaultKind(
         "add-voter",
         "membership",
         "makes an observer a voter; it is an observer again at the end",

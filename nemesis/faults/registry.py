@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nemesis.faults.amnesia import WipeBehindLaggards
 from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
@@ -39,6 +40,7 @@ MAKERS: dict[str, Make] = {
     "truncate-file": lambda v: DamageFile(v["targets"], v["file"], truncate_bytes=v["bytes"]),
     "flip-bits": lambda v: DamageFile(v["targets"], v["file"], flip_bits=v["bits"]),
     "wipe": lambda v: Wipe(v["targets"], _restarts(v), v["procedure"]),
+    "wipe-behind-laggards": lambda v: WipeBehindLaggards(v["lag_ms"]),
     "add-voter": lambda v: AddVoter(v["targets"]),
     "remove-voter": lambda v: RemoveVoter(v["targets"]),
     "concurrent-changes": lambda v: ConcurrentChanges(v["targets"]),

@@ -135,6 +135,13 @@ def truncates_below_its_own(s: Story) -> None:
     s.event("n1", "append", offset=2, end_offset=4, epoch=1)
 
 
+def truncates_and_does_not_say_from_where(s: Story) -> None:
+    """As Apache Kafka's log lines tell it."""
+    s.log("n1", (1, 0, 3))
+    s.event("n1", "high_watermark", high_watermark=4, epoch=1, state="follower", ts_ns=SECOND)
+    s.event("n1", "truncate", offset=2, ts_ns=2 * SECOND)
+
+
 def truncates_its_uncommitted_tail(s: Story) -> None:
     s.log("n1", (1, 0, 3), (2, 4, 5))
     s.log("n2", (1, 0, 3), (2, 4, 5))
@@ -377,6 +384,18 @@ CASES = (
             {"table": "node_events", "node": "n1", "directory_id": disk_of("n1"), "incarnation": 1, "seq": 3, "ts_ns": 2 * SECOND,
              "kind": "truncate", "offset": 2, "log_end": 6, "high_watermark": 4},
             {"table": "node_events", "node": "n1", "incarnation": 1, "seq": 2, "ts_ns": SECOND, "kind": "high_watermark",
+             "epoch": 1, "high_watermark": 4},
+        ),
+    ),
+    Case(
+        "it truncates, and does not say where its log had ended",
+        truncates_and_does_not_say_from_where,
+        COMMITTED_TRUNCATION,
+        "n1 (incarnation 1) truncated its log to 2 at 2.000 s, below high watermark 4: n1 reported high watermark 4 in epoch 1 at 1.000 s.",
+        (
+            {"table": "node_events", "node": "n1", "directory_id": disk_of("n1"), "incarnation": 1, "seq": 2, "ts_ns": 2 * SECOND,
+             "kind": "truncate", "offset": 2},
+            {"table": "node_events", "node": "n1", "incarnation": 1, "seq": 1, "ts_ns": SECOND, "kind": "high_watermark",
              "epoch": 1, "high_watermark": 4},
         ),
     ),

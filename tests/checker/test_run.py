@@ -104,6 +104,26 @@ def test_thirty_runs_take_as_many_jobs_as_one(spark: SparkSession, tmp_path: Pat
     )
 
 
+def test_a_finding_without_words_is_told_all_the_same(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sentence that trips over evidence must not hide what was found."""
+    story = healthy(98)
+    story.record("n3", 9, 2, kind="leader_change", leader="n3")
+    story.record("n2", 9, 2, kind="leader_change", leader="n1")
+
+    def trips(finding: Any) -> str:
+        raise KeyError("log_end")
+
+    check = replace(ONE_LEADER_PER_EPOCH, sentence=trips)
+    (verdict,) = check_runs(spark, [story.write(tmp_path)], checks=(check,), write=False)
+    assert verdict.verdict is Verdict.INVALID
+    (anomaly,) = result_of(verdict, check.name).anomalies
+    assert anomaly.message == f'"{check.title}" does not hold at {anomaly.subject}.'
+    assert anomaly.witness
+    assert "has no words" in caplog.text
+
+
 @pytest.fixture(scope="module")
 def missing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], RunVerdict]:
     """Healthy runs that each lack one table: without the file, and with the file but no row in it."""

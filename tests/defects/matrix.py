@@ -37,6 +37,7 @@ REAL_RUNS: tuple[RealRun, ...] = (
     RealRun("half-is-a-majority", "partition-leader", ("high-watermark-supported",)),
     RealRun("epoch-not-persisted", "kill-leader", ("epoch-monotone",)),
     RealRun("wiped-node-keeps-identity", "wipe-follower", ("identity",)),
+    RealRun("wiped-node-keeps-identity", "wipe-behind-laggards", ("leader-completeness",)),
     RealRun("leader-resumes-epoch", "kill-leader", ("leader-not-resumed",)),
     RealRun("no-pre-vote", "partition-follower", ("no-disruption",)),
     RealRun("no-check-quorum", "partition-leader", ("leader-resigns",)),
