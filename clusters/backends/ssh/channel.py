@@ -142,6 +142,8 @@ class AgentChannel:
             line += part
         if line == b"want\n":
             channel.sendall(bundle.content)
+        elif line == b"not root\n":
+            raise refusal(self.machine, "machine-not-root", "")
         elif line != b"have\n":
             raise self._refused(channel, line.decode(errors="replace"))
 

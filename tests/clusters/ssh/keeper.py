@@ -94,11 +94,14 @@ def _become(plan: dict[str, Any], machine: dict[str, Any], tell: int, go_on: int
         _libc.prctl(1, signal.SIGKILL, 0, 0, 0)
         _check(_libc.unshare(NEWNS | NEWNET))
         _mount("none", "/", None, 0x4000 | 0x4_0000)
-        _mount(machine["disk"], plan["data"], None, 0x1000)
+        disk = os.open(machine["disk"], os.O_RDONLY)
         _mount("none", "/run", "tmpfs", 0)
         os.mkdir("/run/sshd")
-        for program in plan["hidden"]:
-            _mount("/dev/null", program, None, 0x1000)
+        Path("/run/authorized").write_text(plan["authorized"])
+        os.mkdir(plan["data"])
+        _mount(f"/proc/self/fd/{disk}", plan["data"], None, 0x1000)
+        for source, target in plan["bound"]:
+            _mount(source, target, None, 0x1000)
         if plan["own_clocks"] and _libc.unshare(NEWTIME) == 0:
             Path("/proc/self/timens_offsets").write_text(f"monotonic {machine['ahead_s']} 0\n")
         os.write(tell, b"x")

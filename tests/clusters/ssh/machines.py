@@ -21,6 +21,9 @@ SSHD = shutil.which("sshd", path=PATH) or "/usr/sbin/sshd"
 NFT, IPTABLES = shutil.which("nft", path=PATH), shutil.which("iptables", path=PATH)
 KEEPER = Path(__file__).with_name("keeper.py")
 PATIENCE_S = 20.0
+DATA = "/run/nemesis"
+UID = 4321
+"""of a user of machines who is not root"""
 AHEAD_S = 1000
 """how far each further machine's monotonic clock is ahead, where the kernel has time namespaces"""
 
@@ -30,7 +33,7 @@ Port {port}
 ListenAddress {host}
 HostKey {key}
 PidFile none
-AuthorizedKeysFile {authorized}
+AuthorizedKeysFile /run/authorized
 StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -112,12 +115,21 @@ def missing_tools() -> list[str]:
 
 
 def start_machines(
-    folder: Path, count: int = 3, *, lease_s: float = 30.0, own_clocks: bool = True, hidden: Sequence[str] = ()
+    folder: Path,
+    count: int = 3,
+    *,
+    lease_s: float = 30.0,
+    own_clocks: bool = True,
+    hidden: Sequence[str] = (),
+    login: str = "root",
+    sudoers: str = "",
 ) -> Machines:
-    """Make keys and configurations, start the machines, write the inventory. ``hidden`` programs cannot be run there."""
+    """Make keys and configurations, start the machines, write the inventory.
+
+    ``hidden`` programs cannot be run there. A ``login`` other than root is an ordinary user of the machines, who may do what
+    ``sudoers`` says.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    data = folder / "data"
-    data.mkdir()
     _key(folder / "key")
     machines = []
     for number in range(1, count + 1):
@@ -133,19 +145,19 @@ def start_machines(
         }
         Path(machine["disk"]).mkdir()
         _key(folder / f"host{number}")
-        Path(machine["config"]).write_text(
-            _CONFIG.format(**machine, key=folder / f"host{number}", authorized=folder / "key.pub")
-        )
+        Path(machine["config"]).write_text(_CONFIG.format(**machine, key=folder / f"host{number}"))
         machines.append(machine)
     (folder / "known_hosts").write_text("".join(_known(folder, each) for each in machines))
     inventory = folder / "inventory.toml"
-    inventory.write_text(_inventory(folder, data, machines, lease_s))
+    inventory.write_text(_inventory(folder, machines, lease_s, login))
+    bound = [("/dev/null", os.path.realpath(each)) for each in hidden]
     plan = {
         "sshd": SSHD,
-        "data": str(data),
+        "data": DATA,
+        "authorized": (folder / "key.pub").read_text(),
         "machines": machines,
         "own_clocks": own_clocks,
-        "hidden": [os.path.realpath(each) for each in hidden],
+        "bound": bound if login == "root" else bound + _accounts(folder, login, sudoers),
     }
     ours, theirs = socket.socketpair()
     with ours:
@@ -169,12 +181,27 @@ def _known(folder: Path, machine: dict[str, Any]) -> str:
     return f"[{machine['host']}]:{machine['port']} {kind} {key}\n"
 
 
-def _inventory(folder: Path, data: Path, machines: list[dict[str, Any]], lease_s: float) -> str:
+def _accounts(folder: Path, login: str, sudoers: str) -> list[tuple[str, str]]:
+    """Files that make ``login`` an account, and the places that they take on the machines."""
+    added = {
+        "passwd": f"{login}:x:{UID}:{UID}::/run:/bin/sh\n",
+        "shadow": f"{login}:*:19000:0:99999:7:::\n",
+        "sudoers": sudoers,
+    }
+    for name, text in added.items():
+        before = "" if name == "sudoers" else Path("/etc", name).read_text()
+        (folder / name).write_text(before + text)
+        (folder / name).chmod(0o644 if name == "passwd" else 0o440)
+    return [(str(folder / name), f"/etc/{name}") for name in added]
+
+
+def _inventory(folder: Path, machines: list[dict[str, Any]], lease_s: float, login: str) -> str:
     text = f"""\
-data = "{data}"
+data = "{DATA}"
 
 [defaults]
-user = "root"
+user = "{login}"
+sudo = {str(login != "root").lower()}
 key = "{folder / "key"}"
 known_hosts = "{folder / "known_hosts"}"
 python = "{os.path.realpath(sys.executable)}"

@@ -62,8 +62,6 @@ class Busy(Exception):
 
 def serve(options: Options) -> int:
     """Serve one run; returns the exit status. Refusals are told to the controller as its first message."""
-    if os.geteuid() != 0:
-        return _refuse("machine-not-root", "")
     try:
         lock = take_lock(options.data, options.busy_patience_s)
     except Busy as busy:
