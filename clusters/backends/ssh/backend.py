@@ -10,12 +10,10 @@ from clusters.backends import ledger as ledgers
 from clusters.backends.backend import Finding, Place, Planned
 from clusters.backends.ssh.cluster import SshCluster
 from clusters.backends.ssh.doctor import doctor
-from clusters.backends.ssh.inventory import EXAMPLE, Machine, read_inventory
-from clusters.backends.ssh.leftovers import Found, ledger_machines, look
+from clusters.backends.ssh.inventory import EXAMPLE, PORT, Machine, read_inventory
+from clusters.backends.ssh.leftovers import Found, bring_home, ledger_machines, look
 from clusters.cluster import NodeSpec
 from workloads.problem import Problem
-
-PORT = 9093
 
 
 def plan(run: Path, voters: int, observers: int, place: Place) -> Planned:
@@ -71,11 +69,16 @@ def clean_machines(place: Place, *, dry_run: bool) -> list[Found]:
 
 
 def end(entry: ledgers.Entry) -> str | None:
-    """End the agents of a dead controller and remove what is left."""
-    failed = [
-        str(found) for found in look(ledger_machines(entry.place), entry.lab, dry_run=False) if found.state == "failed"
-    ]
-    return "; ".join(failed) or None
+    """End the agents of a dead controller, bring home what its nodes left, and remove the rest."""
+    machines = ledger_machines(entry.place)
+    found = look(machines, entry.lab, dry_run=False, keep_files=True)
+    failed = [str(each) for each in found if each.state == "failed"]
+    if failed:
+        return "; ".join(failed)
+    there = {each.machine for each in found}
+    nodes = {f"n{number}": machine for number, machine in enumerate(machines, 1) if machine in there}
+    bring_home(nodes, entry.lab, Path(entry.run))
+    return None
 
 
 def remains(entry: ledgers.Entry) -> Sequence[str]:

@@ -16,6 +16,9 @@ from workloads.problem import Problem
 EXAMPLE = Path(__file__).with_name("inventory.example.toml")
 """a commented inventory"""
 
+PORT = 9093
+"""where every node listens, at its machine's data address"""
+
 LEASE_MIN_S, LEASE_MAX_S = 2.0, 3600.0
 _DATA = "/var/lib/nemesis"
 _USUAL: Mapping[str, Any] = {

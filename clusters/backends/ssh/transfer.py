@@ -59,12 +59,16 @@ def pull_matching(
             if entry.kind != "file":
                 raise _foreign(channel, f"{directory}/{entry.path}", "it is no regular file")
             files.append(entry)
-    if sum(entry.data_bytes for entry in files) > limits.size_bytes or len(files) > limits.files:
-        raise Problem(
-            "evidence-too-large",
-            f"The evidence on {channel.machine} is more than {limits.size_bytes >> 20} MiB or {limits.files} files.",
-            "Shorten the run (--duration, --rate); half a log would be taken for a lost one.",
-        )
+    _bound(channel, files, limits)
+    for entry in files:
+        pull_file(channel, f"{directory}/{entry.path}", target.joinpath(*entry.path.parts), limits=limits)
+
+
+def pull_tree(channel: AgentChannel, directory: str, target: Path, limits: Limits = LIMITS) -> None:
+    """Copy all regular files below a directory; nothing else is copied. Raises Problem ``evidence-too-large``."""
+    files = [entry for entry in list_files(channel, directory) if entry.kind == "file"]
+    _bound(channel, files, limits)
+    target.mkdir(parents=True, exist_ok=True)
     for entry in files:
         pull_file(channel, f"{directory}/{entry.path}", target.joinpath(*entry.path.parts), limits=limits)
 
@@ -120,6 +124,15 @@ def push_file(channel: AgentChannel, source: Path, path: str) -> None:
             channel.exchange("write", data, path=path, offset=begin, size=status.st_size, mode=mode)
     finally:
         os.close(descriptor)
+
+
+def _bound(channel: AgentChannel, files: Sequence[Entry], limits: Limits) -> None:
+    if sum(entry.data_bytes for entry in files) > limits.size_bytes or len(files) > limits.files:
+        raise Problem(
+            "evidence-too-large",
+            f"The evidence on {channel.machine} is more than {limits.size_bytes >> 20} MiB or {limits.files} files.",
+            "Shorten the run (--duration, --rate); half a log would be taken for a lost one.",
+        )
 
 
 def _pieces(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:

@@ -63,7 +63,7 @@ def test_the_archive_is_the_same_each_time_and_needs_nothing_but_its_python():
 def test_the_archive_runs_without_the_project(tmp_path):
     agent = tmp_path / "agent.pyz"
     agent.write_bytes(agent_bundle().content)
-    options = {"mode": "sweep", "data": str(tmp_path / "nothing"), "wanted": None, "dry_run": True}
+    options = {"mode": "sweep", "data": str(tmp_path / "nothing"), "wanted": None, "dry_run": True, "keep_files": False}
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(agent), json.dumps(options), str(os.getuid()), str(os.getgid())],
         capture_output=True,

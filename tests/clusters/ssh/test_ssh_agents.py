@@ -100,12 +100,18 @@ def test_when_the_controller_is_killed_the_agents_alone_leave_no_process_and_no_
     process.wait()
     assert within(PATIENCE_S, lambda: not carriers(name) and not carriers(lab))
     assert within(PATIENCE_S, lambda: rules(machines) == [only_foreign] * 3)
+    (machines.disk(1) / "runs" / lab / "n1" / "data" / "log").mkdir(parents=True)
+    (machines.disk(1) / "runs" / lab / "n1" / "data" / "log" / "1.log").write_text("evidence")
+    (machines.disk(1) / "runs" / lab / "n1" / "data" / "link").symlink_to("/etc/hostname")
     (left,) = leftovers.pending(tmp_path / "ledger")
     assert (left.lab, left.problem) == (lab, None)
     assert all(f"files in {machines.plan['data']}/runs/{lab} on root@10.88.{i}.2" in str(left) for i in (1, 2, 3))
     (removed,) = leftovers.sweep(tmp_path / "ledger")
     assert removed.problem is None
     assert [list((machines.disk(number) / "runs").iterdir()) for number in (1, 2, 3)] == [[], [], []]
+    home = tmp_path / "nodes" / "n1"
+    assert (home / "data" / "log" / "1.log").read_text() == "evidence"
+    assert [path.name for path in (home / "data").iterdir()] == ["log"]
     assert leftovers.pending(tmp_path / "ledger") == []
     assert rules(machines) == [only_foreign] * 3
 
@@ -170,6 +176,36 @@ def test_a_machine_whose_control_connection_is_cut_heals_by_itself_when_its_leas
             cluster.alive("n1")
         cluster.down()
         assert list(ledger.iterdir()) == []
+
+
+def test_when_the_session_on_a_machine_is_killed_nobody_knows_what_was_done_and_the_agent_ends(machines, make_cluster):
+    cluster = make_cluster(machines)
+    cluster.up()
+    (node, *_) = cluster.nodes
+    mark = uuid.uuid4().hex
+    launch = Launch(("sh", "-c", "sleep 600; :", mark), {}, node.directory, node.directory / "1.log")
+    cluster.start("n1", launch)
+    assert within(PATIENCE_S, lambda: bool(carriers(mark)))
+    (guardian,) = [
+        pid for pid in carriers(f'"lab": "{cluster.lab}"') if number_of_its_own(pid) != 1 and of(pid, "10.99.0.1")
+    ]
+    session = int(Path(f"/proc/{guardian}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(session, signal.SIGKILL)
+    assert within(PATIENCE_S, lambda: not carriers(mark))
+    with pytest.raises(Problem, match=r"whether `signal` was done is not known") as caught:
+        cluster.signal("n1", signal.SIGTERM)
+    assert caught.value.slug == "machine-lost"
+    assert cluster.host("n1").channel.wait_end().status is None
+    cluster.down()
+    assert runs_left(machines) == []
+
+
+def of(pid: int, address: str) -> bool:
+    return f'"address": "{address}"'.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def runs_left(machines) -> list[str]:
+    return [path.name for number in range(1, machines.count + 1) for path in machines.disk(number).glob("runs/*")]
 
 
 def test_an_agent_that_hangs_is_killed_by_its_guardian(make_machines, make_cluster):

@@ -89,6 +89,9 @@ def test_after_a_killed_controller_agents_and_the_next_command_leave_nothing(mac
         nemesis(tmp_path, "clean", "--dry-run", "--inventory", machines.inventory), 0
     )
     assert f"removed: {lab} of" in done(nemesis(tmp_path, "clean"), 0)
+    (run,) = (tmp_path / "runs").glob("*/*")
+    assert len(list(run.glob("nodes/n?/data/__cluster_metadata-0/*.log"))) >= 3
+    assert len(list(run.glob("nodes/n?/trace/1.jsonl"))) == 3
     assert runs_of(machines) == []
     assert done(nemesis(tmp_path, "clean", "--inventory", machines.inventory), 0) == "nothing is left behind\n"
 

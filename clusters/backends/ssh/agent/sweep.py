@@ -24,10 +24,11 @@ _TERM_PATIENCE_S = 15.0
 _KILL_PATIENCE_S = 5.0
 
 
-def sweep(data: str, wanted: str | None, *, dry_run: bool) -> list[dict[str, Any]]:
+def sweep(data: str, wanted: str | None, *, dry_run: bool, keep_files: bool) -> list[dict[str, Any]]:
     """What was found of each run: {"lab", "state", "detail"}; state: running, left, removed, failed.
 
     ``wanted`` names a run whose controller is known to be dead: its agent is ended too. None: every run whose agent has ended.
+    ``keep_files`` leaves the files of the runs.
     """
     try:
         labs = sorted(name for name in os.listdir(os.path.join(data, RUNS)) if _LAB.fullmatch(name))
@@ -38,12 +39,14 @@ def sweep(data: str, wanted: str | None, *, dry_run: bool) -> list[dict[str, Any
         if wanted is not None and lab != wanted:
             continue
         living = holder(data)
-        state, detail = _left(data, lab, living, dry_run=dry_run, end=wanted is not None)
+        state, detail = _left(data, lab, living, dry_run=dry_run, end=wanted is not None, keep_files=keep_files)
         found.append({"lab": lab, "state": state, "detail": detail})
     return found
 
 
-def _left(data: str, lab: str, living: dict[str, Any] | None, *, dry_run: bool, end: bool) -> tuple[str, str]:
+def _left(
+    data: str, lab: str, living: dict[str, Any] | None, *, dry_run: bool, end: bool, keep_files: bool
+) -> tuple[str, str]:
     if living is not None and living.get("lab") == lab:
         agent = f"agent {living.get('pid')}"
         if not end:
@@ -58,16 +61,18 @@ def _left(data: str, lab: str, living: dict[str, Any] | None, *, dry_run: bool, 
     rules = [links for links in kinds if _there(links)]
     left = [f"process {pid}" for pid in _carriers(lab)]
     left += [f"rules of {links.kind}" for links in rules] + [f"files in {root}"]
-    trouble = "" if dry_run else _remove(lab, rules, root)
+    trouble = "" if dry_run else _remove(lab, rules, None if keep_files else root)
     return ("failed", trouble) if trouble else ("left" if dry_run else "removed", ", ".join(left))
 
 
-def _remove(lab: str, rules: Sequence[Links], root: str) -> str:
-    """Remove everything of a run; returns what could not be."""
+def _remove(lab: str, rules: Sequence[Links], root: str | None) -> str:
+    """Remove what is left of a run, its files in ``root`` last; returns what could not be."""
     if not all(remove_rules(links) for links in rules):
         return "its rules cannot be removed"
     if not _kill_carriers(lab):
         return "its processes do not end"
+    if root is None:
+        return ""
     shutil.rmtree(root, ignore_errors=True)
     return f"{root} cannot be removed" if os.path.exists(root) else ""
 

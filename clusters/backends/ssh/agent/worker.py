@@ -11,8 +11,9 @@ import os
 import selectors
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ _TICK_S = 0.01
 _STOP_PATIENCE_S = 5.0
 _KILL_PATIENCE_S = 5.0
 _READ_BYTES = 1 << 16
+_BEAT_S, _WORK_MAX_S = 0.5, 120.0
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,25 @@ class Worker:
                     value, data = value
                 _reply({"id": request, "value": value}, data)
 
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """While it lasts, for a bounded time, the lease is not counted: what takes long here is no silence of the controller."""
+        done = threading.Event()
+
+        def beat() -> None:
+            for _ in range(round(_WORK_MAX_S / _BEAT_S)):
+                if done.wait(_BEAT_S):
+                    return
+                os.write(self._heart, BEAT)
+
+        beating = threading.Thread(target=beat)
+        beating.start()
+        try:
+            yield
+        finally:
+            done.set()
+            beating.join()
+
     def _await(self, request: int, condition: Callable[[], bool], patience_s: float, value: Callable[[], Any]) -> Any:
         """Answer with ``value`` as soon as the condition holds or the time is over."""
         self._waiting.append(_Waiting(request, condition, time.monotonic() + patience_s, value))
@@ -142,10 +163,12 @@ class Worker:
         return facts.facts(self._files.root, self._links.kind)
 
     def _do_python(self, _: int, command: str) -> list[str] | None:
-        return facts.find_python(command)
+        with self._at_work():
+            return facts.find_python(command)
 
     def _do_java(self, _: int, command: str) -> list[Any] | None:
-        return facts.find_java(command)
+        with self._at_work():
+            return facts.find_java(command)
 
     def _do_start(self, _: int, argv: list[str], env: dict[str, str], cwd: str, output: str) -> bool:
         self._files.make_directory(cwd)
@@ -234,14 +257,16 @@ class Worker:
 
     def _do_missing(self, _: int, names: list[str]) -> list[str]:
         self._shelf.open()
-        return self._cache.missing(names)
+        with self._at_work():
+            return self._cache.missing(names)
 
     def _do_bring(self, _: int, name: str, offset: int, blob: bytes = b"") -> bool:
         self._cache.write(name, offset, blob)
         return True
 
     def _do_commit(self, _: int, name: str, tree: bool) -> bool:
-        self._cache.commit(name, tree)
+        with self._at_work():
+            self._cache.commit(name, tree)
         return True
 
     def _do_link(self, _: int, links: dict[str, str]) -> bool:
