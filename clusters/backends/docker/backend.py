@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from clusters.backends.docker.network import free_subnet, node_addresses
 from clusters.backends.local.plan import plan_nodes
 from clusters.cluster import NodeSpec
 from workloads.problem import Problem
+
+_LATE_S = 1.0
+_LATE_LIMIT_S = 15.0
 
 
 def plan(run: Path, voters: int, observers: int, place: Place) -> Planned:
@@ -47,10 +51,21 @@ def examine(ledger: Path | None = None) -> list[Finding]:
 
 
 def end(entry: ledgers.Entry) -> str | None:
-    """Remove everything with the lab's label. Raises Problem when the engine cannot be asked."""
+    """Remove everything with the lab's label. Raises Problem when the engine cannot be asked.
+
+    What a controller asked for in its last moment comes into being after its death, so it is looked for again until nothing has
+    come for a while; what comes later still is found by :func:`strays`.
+    """
     client = connect(entry.place.get("engine"))
     try:
-        return marks.remove(client, entry.lab)
+        deadline = time.monotonic() + _LATE_LIMIT_S
+        while True:
+            problem = marks.remove(client, entry.lab)
+            time.sleep(_LATE_S)
+            if not marks.things(client, entry.lab):
+                return None
+            if time.monotonic() > deadline:
+                return problem or "the engine goes on making containers for it"
     finally:
         client.close()
 
