@@ -63,7 +63,7 @@ class WipeBehindLaggards:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The other holders must still be down."""
         del since_ns
-        alive = [node for node in aim.targets[1:] if field.cluster.alive(node)]
+        alive = [node for node in aim.targets[1:] if await field.alive(node)]
         return Effect(not alive, f"{', '.join(alive)} did not stay down" if alive else "they stayed down")
 
     async def heal(self, field: Field, aim: Aim) -> Effect:

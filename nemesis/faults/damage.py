@@ -44,7 +44,7 @@ class DamageFile:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The nodes must still be down."""
         del since_ns
-        return stayed_down(field, aim)
+        return await stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the nodes; one that refuses its disk is right to do so, and that it did is told."""

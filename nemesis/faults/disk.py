@@ -35,7 +35,7 @@ class Wipe:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The nodes must still be down."""
         del since_ns
-        return stayed_down(field, aim)
+        return await stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the nodes on their empty disks and wait until they answer; then, where that is asked for, the operator's procedure."""

@@ -61,11 +61,15 @@ class Field:
                 return None
             await asyncio.sleep(_POLL_S)
 
+    async def alive(self, node: str) -> bool:
+        """Whether the node has a process; a backend may take its time to say, so the loop does not wait for it."""
+        return await asyncio.to_thread(self.cluster.alive, node)
+
     async def answers(self, node: str, since_ns: int, patience_s: float) -> bool:
         """Wait until the node has answered a sample after ``since_ns``; a node without a process never will."""
         deadline = self.now_ns() + int(patience_s * 1e9)
         while (self.watch.last_answer_ns(node) or -1) <= since_ns:
-            if self.now_ns() >= deadline or not await asyncio.to_thread(self.cluster.alive, node):
+            if self.now_ns() >= deadline or not await self.alive(node):
                 return False
             await asyncio.sleep(_POLL_S)
         return True

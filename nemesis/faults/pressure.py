@@ -101,7 +101,7 @@ class MemoryPressure:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """Whether the node lives is told: it may end, and that is the fault's doing."""
         del since_ns
-        ended = [node for node in aim.targets if not await asyncio.to_thread(field.cluster.alive, node)]
+        ended = [node for node in aim.targets if not await field.alive(node)]
         return Effect(True, f"{', '.join(ended)} ended without memory" if ended else "it lived on with what it had")
 
     async def heal(self, field: Field, aim: Aim) -> Effect:

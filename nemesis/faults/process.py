@@ -62,7 +62,7 @@ class Kill:
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The nodes must still be down."""
         del since_ns
-        return stayed_down(field, aim)
+        return await stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the nodes on their disks and wait until they answer."""
@@ -81,7 +81,7 @@ class Pause:
 
     async def inject(self, field: Field, aim: Aim) -> Effect:
         """Pause; the silence over the hold is what proves it."""
-        alive = [field.cluster.alive(node) for node in aim.targets]
+        alive = [await field.alive(node) for node in aim.targets]
         await asyncio.gather(*(asyncio.to_thread(field.nodes.pause, node) for node in aim.targets))
         return Effect(all(alive), "SIGSTOP was sent")
 
@@ -121,13 +121,13 @@ class Restart:
         graceful = await asyncio.gather(
             *(asyncio.to_thread(field.nodes.stop, node, field.stop_patience_s) for node in aim.targets)
         )
-        ended = not any(field.cluster.alive(node) for node in aim.targets)
+        ended = not any([await field.alive(node) for node in aim.targets])
         return Effect(ended, "it stopped" if all(graceful) else "it did not stop in time and was killed")
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The nodes must still be down."""
         del since_ns
-        return stayed_down(field, aim)
+        return await stayed_down(field, aim)
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the nodes and wait until they answer."""
@@ -180,9 +180,9 @@ async def kill_all(field: Field, nodes: tuple[str, ...], reason: str = "kill") -
     return Effect(True, "the process ended" if len(nodes) == 1 else f"{len(nodes)} processes ended")
 
 
-def stayed_down(field: Field, aim: Aim) -> Effect:
+async def stayed_down(field: Field, aim: Aim) -> Effect:
     """Whether no target has a process."""
-    alive = [node for node in aim.targets if field.cluster.alive(node)]
+    alive = [node for node in aim.targets if await field.alive(node)]
     if alive:
         return Effect(False, f"{', '.join(alive)} did not stay down")
     return Effect(True, "the node stayed down" if len(aim.targets) == 1 else "all stayed down")
