@@ -163,15 +163,24 @@ def _live(options: Options, links: Links, heart: int) -> NoReturn:
     try:
         die_with_parent()
         os.write(heart, BEAT)  # fails when the guardian had died before its death could be watched
-        _become_worker(options, links, heart).run()
-        status = 0
-    except (AddressError, OSError) as error:
-        _refuse("address-not-there" if isinstance(error, AddressError) else "machine-refuses", str(error))
-        os.write(heart, REMOVE)
+        worker = _set_up(options, links, heart)
+        if worker is not None:
+            worker.run()  # a controller that is gone is an OSError: its run's files are evidence and stay
+            status = 0
     except BaseException as error:  # process 1 ends here, whatever it is, and says why
         say(f"{type(error).__name__}: {error}")
     finally:
         os._exit(status)
+
+
+def _set_up(options: Options, links: Links, heart: int) -> Worker | None:
+    """The worker; None when the machine refuses something that it needs, which is told, and then nothing of the run stays."""
+    try:
+        return _become_worker(options, links, heart)
+    except (AddressError, OSError) as error:
+        _refuse("address-not-there" if isinstance(error, AddressError) else "machine-refuses", str(error))
+        os.write(heart, REMOVE)
+        return None
 
 
 def _become_worker(options: Options, links: Links, heart: int) -> Worker:
