@@ -62,6 +62,8 @@ class _Lane:
     """how late the lane is"""
     in_force: tuple[Fault, Aim] | None = None
     """a fault that the next one replaces"""
+    last: FaultRow | None = None
+    """the newest one that ended"""
 
     async def run(self, plan: Sequence[PlannedFault]) -> None:
         """Carry out the faults of one lane, one after the other."""
@@ -106,15 +108,14 @@ class _Lane:
         ended_ns = self.field.now_ns()
         self.in_force = (fault, aim) if planned.replaced and completed else None
         healed = Effect(True) if self.in_force else await self._heal(fault, aim)
-        self.record(
-            replace(
-                row,
-                ended_ns=ended_ns,
-                verified=injected.verified and acted.verified and lasted.verified,
-                replaced=self.in_force is not None,
-                detail=_told(row.detail, injected, acted, lasted, _of_healing(healed)),
-            )
+        self.last = replace(
+            row,
+            ended_ns=ended_ns,
+            verified=injected.verified and acted.verified and lasted.verified,
+            replaced=self.in_force is not None,
+            detail=_told(row.detail, injected, acted, lasted, _of_healing(healed)),
         )
+        self.record(self.last)
         self.show(None)
 
     async def _aim(self, fault: Fault, planned: PlannedFault) -> Aim | str:
@@ -132,6 +133,7 @@ class _Lane:
             if obstacle is None:
                 book.claim(planned.lane, aim.claim)
                 return replace(aim, lane=planned.lane, number=planned.fault_id, draw=planned.draw)
+            await self._end_replaced()
             if self.field.now_ns() >= deadline:
                 return f"it could not begin within {_ADMISSION_PATIENCE_S:.0f} s: {obstacle}"
             await asyncio.sleep(_ADMISSION_POLL_S)
@@ -151,6 +153,13 @@ class _Lane:
         healed = await fault.heal(self.field, aim)
         self.field.in_force.release(aim.lane)
         return healed
+
+    async def _end_replaced(self) -> None:
+        """The next fault has to wait, so the one in force is not replaced after all: it ends here."""
+        if self.in_force is not None and self.last is not None:
+            self.last = replace(self.last, replaced=False, ended_ns=self.field.now_ns())
+            self.record(self.last)
+        await self._heal_replaced()
 
     async def _heal_replaced(self) -> None:
         if self.in_force is not None:

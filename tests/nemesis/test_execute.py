@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -134,6 +134,22 @@ def test_a_fault_waits_while_a_majority_would_be_out_of_service() -> None:
     assert rows[1][-1].started_ns is not None
     assert rows[1][-1].started_ns >= rows[0][-1].ended_ns
     assert rows[1][-1].verified
+
+
+def test_a_partition_whose_successor_must_wait_is_healed_and_not_replaced() -> None:
+    place = Place(voters=("n1", "n2", "n3"))
+    first = replace(planned(0, "isolate", 0, 100, "a", targets="n3"), replaced=True)
+    rows = perform(
+        place,
+        [first, planned(1, "isolate", 100, 100, "a", targets="n2"), planned(2, "kill", 0, 400, "b", targets="n3")],
+    )
+    cut_n3, cut_n2, killed = (rows[number][-1] for number in (0, 1, 2))
+    assert not cut_n3.replaced
+    assert cut_n3.verified
+    assert [bool(links.cut) for what, links in place.calls if what == "cut"] == [True, False, True, False]
+    assert cut_n2.started_ns is not None
+    assert killed.ended_ns is not None
+    assert cut_n2.started_ns >= killed.ended_ns
 
 
 def test_an_unrestricted_run_does_not_wait_for_the_quorum() -> None:
