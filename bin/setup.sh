@@ -166,7 +166,7 @@ has_archive() {
 }
 
 new_archive() {
-    say "making an archive of Spark's classes, once (about 170 MB, under a minute)"
+    say "making an archive of Spark's classes, once (about 170 MB, about a minute)"
     (cd "$root" && PYTHONPATH=$root "$venv/bin/python" -m checker.archive 9<&-) || say "no archive of Spark's classes: sessions start slower"
     mkdir -p "$(dirname "$archived")" && printf '%s\n' "$java" >"$archived"
 }
