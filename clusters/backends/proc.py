@@ -75,3 +75,11 @@ def thread_waits(entry: Path) -> dict[int, int]:
             with contextlib.suppress(OSError):  # the thread did
                 waits[int(task.name)] = int((task / "schedstat").read_text().split()[1])
     return waits
+
+
+def threads(entry: Path) -> list[int]:
+    """The threads of a process; none when it has ended."""
+    try:
+        return [int(task.name) for task in (entry / "task").iterdir() if task.name.isdecimal()]
+    except OSError:
+        return []

@@ -17,6 +17,8 @@ from clusters.backends.docker.containers import Mount, NodeContainer
 from clusters.backends.docker.engine import connect, engine_address
 from clusters.backends.docker.image import ensure_base, image_id
 from clusters.backends.docker.network import Network
+from clusters.backends.pressure import Pressure
+from clusters.backends.proc import threads
 from clusters.cluster import Clock, CpuUse, Launch, NodeSpec, Site
 from clusters.links import Links, Pair
 from workloads.problem import Problem
@@ -44,6 +46,8 @@ class DockerCluster:
         self._containers: dict[str, NodeContainer] = {}
         self._artifacts: tuple[Path, ...] = ()
         self._ending = threading.Lock()
+        self._pressing = threading.Lock()
+        self._pressure = Pressure(self)
 
     @property
     def nodes(self) -> Sequence[NodeSpec]:
@@ -86,9 +90,11 @@ class DockerCluster:
     def down(self) -> None:
         """Remove every container and the network. Raises Problem ``lab-survives``; the ledger then keeps the entry."""
         with self._ending:
-            client, self._client = self._client, None
-            if client is None:
+            if self._client is None:
                 return
+            for node in self._containers:
+                self._pressure.release_cpu(node)
+            client, self._client = self._client, None
             problem = marks.remove(client, self._lab)
             for container in self._containers.values():
                 container.close()
@@ -170,6 +176,34 @@ class DockerCluster:
     def cpu(self, node: str) -> CpuUse | None:
         """CPU use of the node's processes since its start, None when there are none."""
         return self._live(node).cpu()
+
+    def press_cpu(self, node: str, burners: int, limit_s: float) -> int:
+        """Let all threads of the node share one CPU with burners; returns how many threads there were."""
+        with self._pressing:
+            return self._pressure.press_cpu(self._known(node), burners, limit_s)
+
+    def release_cpu(self, node: str) -> None:
+        """End the burners and give the node its CPUs back."""
+        with self._pressing:
+            self._pressure.release_cpu(self._known(node))
+
+    def limit_memory(self, node: str, headroom_bytes: int) -> int:
+        """Bound the address space of the node's processes; returns the lowest bound in bytes, 0 when there are no processes."""
+        with self._pressing:
+            return self._pressure.limit_memory(self._known(node), headroom_bytes)
+
+    def free_memory(self, node: str) -> None:
+        """Lift that bound."""
+        with self._pressing:
+            self._pressure.free_memory(self._known(node))
+
+    def members(self, name: str) -> Sequence[tuple[int, Path]]:
+        """The node's processes by their numbers on this machine, for :class:`clusters.backends.pressure.Pressure`."""
+        return self._live(name).members()
+
+    def threads(self, entry: Path) -> Sequence[int]:
+        """The threads of one of them."""
+        return threads(entry)
 
     def clocks(self) -> Mapping[str, Clock]:
         """None is listed: containers read this machine's clocks."""

@@ -149,11 +149,16 @@ class NodeContainer:
         """CPU use of the node's processes since its start, None when there are none."""
         with self._lock:
             process = self._process
-            members = members_of("pid", process.namespace) if process is not None and self.alive() else []
+            members = self.members()
             if process is None or not members:
                 return None
             running_s, waiting_s = process.cpu.take(members)
             return CpuUse(running_s, waiting_s)
+
+    def members(self) -> list[tuple[int, Path]]:
+        """The node's processes, by their numbers on this machine; the engine's init among them."""
+        process = self._process
+        return members_of("pid", process.namespace) if process is not None and self.alive() else []
 
     def close(self) -> None:
         """Give back descriptors and threads; the containers are removed by their labels."""

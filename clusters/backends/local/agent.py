@@ -26,8 +26,8 @@ from workloads.problem import Problem
 
 if TYPE_CHECKING:
     from clusters.backends.local.network import Network
-    from clusters.backends.local.pressure import Pressure
     from clusters.backends.local.processes import Processes
+    from clusters.backends.pressure import Pressure
     from clusters.backends.probes import Probes
 
 MESSAGE_BYTES = 1 << 20
@@ -79,8 +79,8 @@ def _serve(sock: socket.socket, plan: Mapping[str, Any]) -> None:
     forget_name_servers()
     # Imported here because a user namespace can be entered only by a process without threads, which imports may start.
     from clusters.backends.local.network import Network
-    from clusters.backends.local.pressure import Pressure
     from clusters.backends.local.processes import Processes
+    from clusters.backends.pressure import Pressure
     from clusters.backends.probes import Probes
 
     network = Network(plan["addresses"])

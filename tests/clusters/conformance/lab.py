@@ -53,6 +53,9 @@ while True:
                     while time.thread_time() < until:
                         pass
                     answer = "burnt"
+                elif verb == "grow":
+                    bytearray(int(rest))
+                    answer = "grown"
                 elif verb == "deaf":
                     signal.signal(signal.SIGTERM, signal.SIG_IGN)
                     answer = "deaf"
@@ -60,7 +63,7 @@ while True:
                     answer = os.environ.get(rest, "unset")
                 else:
                     answer = rest
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 answer = type(error).__name__
             lines.write(answer + "\n")
             lines.flush()

@@ -10,6 +10,7 @@ import uuid
 import pytest
 
 from clusters.cluster import Launch
+from clusters.pressure import Pressing
 from tests.clusters.conformance.lab import PATIENCE_S, Lab, carriers, within
 from workloads.problem import Problem
 
@@ -183,3 +184,34 @@ def test_signals_to_a_node_without_processes_do_nothing_and_unknown_nodes_are_re
             refused()
         assert caught.value.slug == "unknown-node"
     assert not os.path.exists(directory / "x.log")
+
+
+def test_burners_take_the_cpu_away_until_they_are_ended_and_from_no_other_node(lab: Lab) -> None:
+    if not isinstance(lab.cluster, Pressing):
+        pytest.skip(f"{lab.ground.backend} does not offer it")
+    lab.serve("n1")
+    assert lab.cluster.press_cpu("n1", 4, 60.0) >= 1
+    before = lab.cluster.cpu("n1")
+    assert lab.ask("n1", "burn 0.3") == "burnt"
+    after = lab.cluster.cpu("n1")
+    assert before is not None
+    assert after is not None
+    # With four burners beside it a thread that computes waits for about four fifths of the time.
+    assert after.waiting_s - before.waiting_s > after.running_s - before.running_s
+    lab.cluster.release_cpu("n1")
+    lab.cluster.release_cpu("n1")
+    assert lab.ask("n1", "burn 0.1") == "burnt"
+    assert lab.cluster.press_cpu("n2", 1, 1.0) == 0
+    lab.cluster.release_cpu("n2")
+
+
+def test_a_node_whose_memory_is_bounded_gets_no_more_until_the_bound_is_lifted(lab: Lab) -> None:
+    if not isinstance(lab.cluster, Pressing):
+        pytest.skip(f"{lab.ground.backend} does not offer it")
+    lab.serve("n1")
+    assert lab.cluster.limit_memory("n2", 1 << 20) == 0
+    assert lab.cluster.limit_memory("n1", 1 << 24) > 1 << 24
+    assert lab.ask("n1", f"grow {1 << 28}") == "MemoryError"
+    lab.cluster.free_memory("n1")
+    lab.cluster.free_memory("n1")
+    assert lab.ask("n1", f"grow {1 << 28}") == "grown"

@@ -1,7 +1,7 @@
-"""Takes CPU and memory away from one node, seen from the agent: by CPU affinity and burners, and by a limit of the address space.
+"""Takes CPU and memory away from one node of this machine: by CPU affinity and burners, and by a limit of the address space.
 
-Neither needs a cgroup or root. A burner is a child of the agent and in no node's namespace: it is not counted, signalled or killed
-as part of the node, and it ends with the lab.
+Neither needs a cgroup. A burner is a child of whoever presses and in no node's namespace: it is not counted, signalled or killed as
+part of the node, and it ends with its parent.
 """
 
 from __future__ import annotations
@@ -12,12 +12,29 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from clusters.backends.local.processes import Processes
+_BURN = """
+import os, sys, time
+end, parent = time.monotonic() + float(sys.argv[1]), os.getppid()
+while time.monotonic() < end and os.getppid() == parent:
+    pass
+"""
 
-_BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end:\n    pass\n"
+
+class Processes(Protocol):
+    """Who belongs to a node."""
+
+    def members(self, name: str) -> Sequence[tuple[int, Path]]:
+        """The processes that the node has now: number as this process sees it, entry in /proc."""
+        ...
+
+    def threads(self, entry: Path) -> Sequence[int]:
+        """The threads of a process, by their numbers as this process sees them."""
+        ...
 
 
 @dataclass(slots=True)
@@ -53,7 +70,7 @@ class Pressure:
         return self._pin(name, one)
 
     def release_cpu(self, name: str) -> None:
-        """End the burners, and let the node's threads run where the agent may."""
+        """End the burners, and let the node's threads run where this process may."""
         pressed = self._pressed.pop(name, None)
         if pressed is None:
             return
