@@ -31,10 +31,10 @@ SPARK_PATIENCE_S = 600.0
 
 def run_and_judge(options: RunOptions, *, as_json: bool) -> ExitCode:
     """Run, judge and print. Raises Problem when the set-up or the framework failed."""
+    plan = plan_run(options)
     screen = Screen()
     for leftover in sweep(thorough=options.cluster != "local"):
         screen.say(f"cleaned up after a run that was killed: {leftover}")
-    plan = plan_run(options)
     run = begin_run(plan, screen)
     screen.say(headline(plan))
     screen.say(f"run: {run.folder}")

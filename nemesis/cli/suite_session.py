@@ -111,7 +111,7 @@ def resume_suite(folder: Path) -> SuiteUnderWay:
 def go_on(suite: SuiteUnderWay, *, junit: Path | None, as_json: bool) -> ExitCode:
     """Run what is left, write the summary, print what came of it; returns the suite's exit code."""
     screen = Screen()
-    for leftover in sweep():
+    for leftover in sweep(thorough=suite.base.cluster != "local"):
         screen.say(f"cleaned up after a run that was killed: {leftover}")
     screen.say(f"suite: {suite.folder}")
     interrupted = False

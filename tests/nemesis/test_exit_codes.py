@@ -54,7 +54,6 @@ def test_several_runs_rank_255_1_2_0() -> None:
         (["run", "partition-leader", "--duration", "1"], "--duration"),
         (["run", "partition-ring", "--nodes", "3"], "5"),
         (["run", "nowhere.toml"], "nowhere.toml"),
-        (["run", "cpu-pressure-leader", "--cluster", "docker"], "--cluster local"),
         (["list", "faluts"], "nemesis list faults"),
         (["init", "scenery", "x.toml"], "scenario"),
         (["init", "scenario", "/"], "/"),

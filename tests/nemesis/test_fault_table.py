@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import pytest
 
 from nemesis.cli.fault_table import ability, document
-from nemesis.faults.capabilities import OF_BACKEND, Ability, probe_backend, refuse_unable
+from nemesis.faults.capabilities import EVERYWHERE, OF_BACKEND, Ability, probe_backend, refuse_unable
 from nemesis.faults.catalogue import CATALOGUE, Capability
 from nemesis.scenario import load
 from workloads.problem import Problem
+
+
+@pytest.fixture
+def ssh_without_pressure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that cannot do everything, whatever it will learn."""
+    monkeypatch.setitem(cast(dict[str, frozenset[Capability]], OF_BACKEND), "ssh", EVERYWHERE)
 
 
 def test_a_fault_is_as_possible_as_the_least_thing_that_it_needs() -> None:
@@ -22,6 +29,7 @@ def test_a_fault_is_as_possible_as_the_least_thing_that_it_needs() -> None:
     assert ability(CATALOGUE["isolate"], {**can, Capability.DISKS: no}) == Ability(True)
 
 
+@pytest.mark.usefixtures("ssh_without_pressure")
 def test_what_a_backend_cannot_do_is_refused_with_the_reason_and_the_way_out() -> None:
     with pytest.raises(Problem) as caught:
         refuse_unable(load("cpu-pressure-leader"), "ssh")

@@ -9,13 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree as xml
 
 import pytest
 
 from checker.verdict import Anomaly, CheckResult, Kind, RunVerdict, Verdict
 from nemesis.exit_codes import ExitCode
+from nemesis.faults.capabilities import EVERYWHERE, OF_BACKEND
+from nemesis.faults.catalogue import Capability
 from nemesis.life.plan import RunOptions
 from nemesis.scenario import Scenario
 from nemesis.suite.junit import write_junit
@@ -120,10 +122,17 @@ def test_a_run_without_a_verdict_is_one_case(tmp_path: Path, run: SuiteRun, tag:
     assert told(tmp_path, run, None)[1] == {"verdict": [tag]}
 
 
+@pytest.fixture
+def ssh_without_pressure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that cannot do everything, whatever it will learn."""
+    monkeypatch.setitem(cast(dict[str, frozenset[Capability]], OF_BACKEND), "ssh", EVERYWHERE)
+
+
 def base(tmp_path: Path, **options: Any) -> RunOptions:
     return RunOptions(scenario=Scenario("s", "", ""), argv=(), seed=5, store=tmp_path, **options)
 
 
+@pytest.mark.usefixtures("ssh_without_pressure")
 def test_a_group_skips_what_cannot_be_run_and_says_why(tmp_path: Path) -> None:
     runs = plan_suite(find_suite("process"), ("reference",), base(tmp_path, cluster="ssh"))
     skipped = {run.scenario: run.skipped for run in runs if run.skipped}
@@ -138,6 +147,7 @@ def test_candidates_meet_the_same_seed_in_a_scenario_and_others_in_others(tmp_pa
     assert len({seed for found in seeds.values() for seed in found}) == len(seeds)
 
 
+@pytest.mark.usefixtures("ssh_without_pressure")
 def test_a_list_of_ones_own_is_taken_at_its_word(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('title = "T"\ntext = "t"\n[[faults]]\nfault = "cpu-pressure"\n')
     listed = tmp_path / "nightly.toml"
