@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,7 @@ class SshCluster:
         self._programs = Programs(self._root)
         self._hosts: dict[str, Host] = {}
         self._hearts: list[Heart] = []
+        self._say: Callable[[str], None] = lambda _: None
         self._doubtful: set[str] = set()
         """nodes of whose machines nobody knows whether all has gone"""
         self._outputs: dict[str, dict[Path, bool]] = {node.name: {} for node in self._nodes}
@@ -85,6 +87,7 @@ class SshCluster:
         """
         if self._hosts:
             raise Problem("lab-exists", f"{self._lab} is up already.", "Take it down first.")
+        self._say = say
         run = self._nodes[0].directory.parent.parent
         machines = tuple(self._machines[node.name] for node in self._nodes)
         ledger.write(self._ledger, ledger.new_entry(self._lab, run, "ssh", ledger_place(machines)))
@@ -123,7 +126,11 @@ class SshCluster:
     def install(self, artifacts: Sequence[Path]) -> None:
         """Bring files by content: what a machine has already is checked there and not sent. Raises Problem ``copy-damaged``."""
         packed = {path: pack(path) for path in artifacts}
-        self._on_all(lambda host: self._install(host, packed), self._hosts)
+        began = time.monotonic()
+        sent = self._on_all(lambda host: self._install(host, packed), self._hosts)
+        if total := sum(sent.values()):
+            whither = f"{sum(1 for each in sent.values() if each)} of {len(sent)} machines"
+            self._say(f"copied {total / 1e6:.0f} MB to {whither} in {time.monotonic() - began:.1f} s; they keep it")
 
     def place(self, node: str) -> None:
         """Copy the formatted disk to the machine; the controller's is gone afterwards."""
@@ -274,9 +281,10 @@ class SshCluster:
                     "Run the controller on another machine, or give the machines data addresses of their own.",
                 )
 
-    def _install(self, host: Host, packed: Mapping[Path, Artifact]) -> None:
-        bring(host.channel, list(packed.values()))
+    def _install(self, host: Host, packed: Mapping[Path, Artifact]) -> int:
+        sent = bring(host.channel, list(packed.values()))
         host.channel.call("link", links={f"{_SHARED}{path}": artifact.sha256 for path, artifact in packed.items()})
+        return sent
 
     def _cut(self, host: Host, sources: frozenset[str]) -> None:
         host.channel.call("cut", sources=sorted(sources))
