@@ -43,6 +43,10 @@ _UNSAFE_NEEDS_PERMISSION = 24
 """from this Java on Netty leaves sun.misc.Unsafe alone unless told otherwise; Arrow's memory needs it"""
 
 
+SPAWNED: dict[Path, subprocess.Popen[bytes]] = {}
+"""scratch directory → the process that was started in it, sessions that are not ready yet too"""
+
+
 def start_gateway(java: Java, jvm_options: Sequence[str], options: Mapping[str, str], scratch: Path) -> Any:
     """Start the process and return PySpark's gateway to it.
 
@@ -90,7 +94,7 @@ def _spawn(
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),
     }
     with (scratch / "spark.log").open("ab") as output:
-        return subprocess.Popen(
+        SPAWNED[scratch] = subprocess.Popen(
             arguments,
             stdin=subprocess.PIPE,
             stdout=output,
@@ -99,6 +103,7 @@ def _spawn(
             cwd=scratch,
             start_new_session=True,  # Ctrl-C is the controller's: it heals and collects first, then checks
         )
+    return SPAWNED[scratch]
 
 
 def _await_connection(process: subprocess.Popen[bytes], scratch: Path) -> tuple[int, str]:

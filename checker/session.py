@@ -10,6 +10,7 @@ import atexit
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 from checker.archive import archive_file
 from checker.arrow import map_in_arrow
-from checker.gateway import start_gateway
+from checker.gateway import SPAWNED, start_gateway
 from checker.java import Java, find_java
 from workloads.problem import Problem
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from checker.prepare import Prepared
 
 DEFAULT_MASTER = "local[*]"
+_ABANDON_LIMIT_S = 5.0
 _SCRATCH_PREFIX = "nemesis-spark-"
 _log = logging.getLogger(__name__)
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -178,6 +180,16 @@ def stop_session(session: SparkSession, *, patience_s: float = 10.0) -> None:
     session.stop()
     _end_process(gateway, patience_s)
     if scratch.name.startswith(_SCRATCH_PREFIX):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def abandon() -> None:
+    """End every session of this process at once, ready or not, and remove its files: for a process that leaves without ``atexit``."""
+    for scratch, process in SPAWNED.items():
+        if process.poll() is None:
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=_ABANDON_LIMIT_S)
         shutil.rmtree(scratch, ignore_errors=True)
 
 

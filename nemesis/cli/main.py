@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 import typer
 from typer.exceptions import TyperException
@@ -73,6 +74,10 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     # Spark's and numba's threads have nothing left to do, and waiting for them could change the exit code.
+    if (spark := sys.modules.get("checker.session")) is not None:
+        with suppress(Exception):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PySpark's threads would complain that Java has gone
+            spark.abandon()
     os._exit(code)
 
 

@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.namespaces, pytest.mark.spark]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path / "state")}
+    (tmp_path / "tmp").mkdir()
+    own = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "tmp")}
+    return {**os.environ, "PYTHONPATH": str(ROOT), **own}
 
 
 def begin(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -99,6 +101,7 @@ def test_a_run_prints_one_document_and_exits_with_its_verdict(tmp_path: Path, en
     assert {"name", "kind", "requirement", "verdict", "evidence_rows", "exercised"} <= told["checks"][0].keys()
     assert Path(told["report"]).read_text().count("<html") == 1
     assert gone(one_run(store))
+    assert not list(Path(environment["TMPDIR"]).glob("nemesis-spark-*"))
 
 
 def test_ctrl_c_heals_stops_checks_and_cleans_up(tmp_path: Path, environment: dict[str, str]) -> None:
