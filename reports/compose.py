@@ -217,6 +217,8 @@ def _environment(manifest: Manifest, checker: Mapping[str, Any]) -> tuple[Fact, 
         Fact("nemesis", manifest.tool_version),
         Fact("Command", shlex.join(manifest.argv), code=True),
     ]
+    where = f"{manifest.backend}: "
+    facts += [Fact(where + name, _redacted(name, told), code=True) for name, told in sorted(manifest.place.items())]
     facts += [Fact(name, _redacted(name, str(told))) for name, told in sorted(manifest.machine.items())]
     facts += [Fact(f"checker: {name}", _redacted(name, str(told))) for name, told in sorted(checker.items())]
     facts += [Fact("Note", note) for note in manifest.notes]

@@ -52,6 +52,7 @@ def test_every_kind_of_evidence_comes_out_of_containers_and_every_fault_was_seen
     assert manifest.finished
     assert manifest.backend == "docker"
     assert {"engine", "image", "subnet"} <= manifest.place.keys()
+    assert manifest.place["image"] in judged[name].report.read_text()
     assert {node.host for node in manifest.nodes} == {"docker"}
     for table in manifest.candidate.evidence:
         assert {row["node"] for row in rows(run, table)} == {"n1", "n2", "n3"}, table
