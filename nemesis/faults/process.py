@@ -114,7 +114,7 @@ class Restart:
         if self.targets is not None:
             return await aim_by_role(field, self.targets, planned.draw)
         names = field.nodes.names
-        return await aim_by_role(field, names[planned.fault_id % len(names)], planned.draw)
+        return await aim_by_role(field, names[planned.turn % len(names)], planned.draw)
 
     async def inject(self, field: Field, aim: Aim) -> Effect:
         """Stop; a node that does not end in time is killed, which is said."""

@@ -64,6 +64,8 @@ class PlannedFault:
     lane: str = ""
     """faults of one lane follow each other, those of different lanes overlap"""
     parameters: tuple[tuple[str, Value], ...] = ()
+    turn: int = 0
+    """its number in its lane"""
 
 
 def draw_lanes(
@@ -132,7 +134,9 @@ def draw_schedule(
             and picked[index + 1].fault in replaceable
         )
         planned.append(
-            PlannedFault(index, choice.fault, at_ns, hold_ns, replaced, stream.random(), choice.lane, choice.parameters)
+            PlannedFault(
+                index, choice.fault, at_ns, hold_ns, replaced, stream.random(), choice.lane, choice.parameters, index
+            )
         )
         at_ns += hold_ns + (0 if replaced else int(gap_ns * stream.uniform(1.0, 1.25)))
     if planned and planned[-1].replaced:

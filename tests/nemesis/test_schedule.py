@@ -116,6 +116,8 @@ def test_lanes_overlap_and_neither_disturbs_the_draws_of_the_other(seed: int) ->
     assert sorted(both) == sorted(alone)
     planned = draw_all(seed, lanes)
     assert [f.fault_id for f in planned] == list(range(len(planned)))
+    for lane in ("a", "b"):
+        assert [f.turn for f in planned if f.lane == lane] == list(range(sum(f.lane == lane for f in planned)))
     assert [f.at_ns for f in planned] == sorted(f.at_ns for f in planned)
     assert any(
         one.lane != other.lane and one.at_ns < other.at_ns + other.hold_ns and other.at_ns < one.at_ns + one.hold_ns
