@@ -18,7 +18,7 @@ EVERYWHERE = frozenset({Capability.LINKS, Capability.PROCESSES, Capability.DISKS
 OF_BACKEND: Mapping[str, frozenset[Capability]] = {
     "local": EVERYWHERE | {Capability.CPU, Capability.MEMORY},
     "docker": EVERYWHERE | {Capability.CPU, Capability.MEMORY},
-    "ssh": EVERYWHERE,
+    "ssh": EVERYWHERE | {Capability.CPU, Capability.MEMORY},
 }
 
 

@@ -11,7 +11,12 @@ from pathlib import Path
 
 _PROJECT = Path(__file__).parents[3]
 _AGENT = "clusters/backends/ssh/agent"
-_BESIDE = ("clusters/backends/local/namespaces.py", "clusters/backends/proc.py", "workloads/problem.py")
+_BESIDE = (
+    "clusters/backends/local/namespaces.py",
+    "clusters/backends/pressure.py",
+    "clusters/backends/proc.py",
+    "workloads/problem.py",
+)
 """modules of the standard library only that the agent shares with others"""
 _MAIN = "import sys\nfrom clusters.backends.ssh.agent.__main__ import main\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

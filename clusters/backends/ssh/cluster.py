@@ -238,6 +238,22 @@ class SshCluster:
         seconds = self.host(node).channel.call("cpu")
         return None if seconds is None else CpuUse(*seconds)
 
+    def press_cpu(self, node: str, burners: int, limit_s: float) -> int:
+        """Let all threads of the node share one CPU with burners; returns how many threads there were."""
+        return int(self.host(node).channel.call("press_cpu", burners=burners, limit_s=limit_s))
+
+    def release_cpu(self, node: str) -> None:
+        """End the burners and give the node its CPUs back."""
+        self.host(node).channel.call("release_cpu")
+
+    def limit_memory(self, node: str, headroom_bytes: int) -> int:
+        """Bound the address space of the node's processes; returns the lowest bound in bytes, 0 when there are no processes."""
+        return int(self.host(node).channel.call("limit_memory", headroom_bytes=headroom_bytes))
+
+    def free_memory(self, node: str) -> None:
+        """Lift that bound."""
+        self.host(node).channel.call("free_memory")
+
     def clocks(self) -> Mapping[str, Clock]:
         """How far each machine's clocks are ahead of the controller's."""
         return {name: host.offset.clock() for name, host in self._hosts.items()}

@@ -1,4 +1,4 @@
-"""The node's processes, seen from the worker: process 1 of a process namespace in which there is nothing but the node.
+"""The node's processes, seen from the worker: process 1 of a process namespace in which there is little but the node.
 
 Whatever the node starts, whatever session or parent it gives itself, is in the namespace and is meant by every signal. The node is as
 alive as its main process: when that ends, the rest is killed.
@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusters.backends.proc import CpuAccount, state_and_ticks
+from clusters.backends.proc import CpuAccount, state_and_ticks, threads
 
 # A process in an uninterruptible wait (D) stops before its next instruction; after vfork it waits so for a child that has stopped.
 _STOPPED = frozenset("TtDZX")
@@ -28,6 +28,7 @@ class Processes:
 
     def __init__(self, uid: int, gid: int) -> None:
         self._uid, self._gid = uid, gid
+        self._session = os.getsid(0)
         self._main: subprocess.Popen[bytes] | None = None
         self._status: int | None = None
         self._doomed = False
@@ -114,11 +115,31 @@ class Processes:
             return None
         return self._account.take([(pid, _entry(pid)) for pid in members])
 
+    def members(self, name: str = "") -> list[tuple[int, Path]]:
+        """The node's processes, for :class:`clusters.backends.pressure.Pressure`, which names nodes: there is one only."""
+        del name
+        return [(pid, _entry(pid)) for pid in self._members()]
+
+    def threads(self, entry: Path) -> list[int]:
+        """The threads of one of them."""
+        return threads(entry)
+
     def _members(self) -> list[int]:
-        """All processes of the namespace but this one, and but what ended and was not reaped yet."""
-        me = os.getpid()
+        """All processes of the namespace but what ended and was not reaped yet, and but this session's: it is the worker's, its tools
+        and burners are in it, and no process of the node can come into it."""
         numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-        return [number for number in numbers if number != me and state_and_ticks(_entry(number))[0] not in "ZX"]
+        return [
+            pid
+            for pid in numbers
+            if not _in_session(pid, self._session) and state_and_ticks(_entry(pid))[0] not in "ZX"
+        ]
+
+
+def _in_session(pid: int, session: int) -> bool:
+    try:
+        return os.getsid(pid) == session
+    except ProcessLookupError:
+        return False
 
 
 def _entry(pid: int) -> Path:

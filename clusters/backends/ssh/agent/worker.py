@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from clusters.backends.pressure import Pressure
 from clusters.backends.ssh.agent import facts
 from clusters.backends.ssh.agent.cache import Cache, CacheError
 from clusters.backends.ssh.agent.files import Files, FilesError
@@ -69,6 +70,7 @@ class Worker:
         self._links = links
         self._probes = probes
         self._processes = processes
+        self._pressure = Pressure(processes)
         self._decoder = Decoder()
         self._waiting: list[_Waiting] = []
         self._selector = selectors.DefaultSelector()
@@ -207,6 +209,20 @@ class Worker:
     def _do_cpu(self, _: int) -> list[float] | None:
         use = self._processes.cpu()
         return None if use is None else list(use)
+
+    def _do_press_cpu(self, _: int, burners: int, limit_s: float) -> int:
+        return self._pressure.press_cpu("", burners, limit_s)
+
+    def _do_release_cpu(self, _: int) -> bool:
+        self._pressure.release_cpu("")
+        return True
+
+    def _do_limit_memory(self, _: int, headroom_bytes: int) -> int:
+        return self._pressure.limit_memory("", headroom_bytes)
+
+    def _do_free_memory(self, _: int) -> bool:
+        self._pressure.free_memory("")
+        return True
 
     def _do_cut(self, _: int, sources: list[str]) -> bool:
         self._links.cut(sources)
