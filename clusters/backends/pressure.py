@@ -64,6 +64,7 @@ class Pressure:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a kernel that shares CPU by session (autogroup) gives all of one session one share
             )
             pressed.burners.append(os.pidfd_open(started.pid))
             os.sched_setaffinity(started.pid, one)

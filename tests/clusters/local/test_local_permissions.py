@@ -66,7 +66,9 @@ TESTS = [
         pytest.param("true", "not whenever", id="plain"),
         # As containers do it: where part of /proc is covered, the kernel lets no user mount a new one.
         pytest.param(
-            "mount --bind /dev/null /proc/version", "grandchild or behind or cpu or paused", id="covered-proc"
+            "mount --bind /dev/null /proc/version",
+            "grandchild or behind or cpu or paused or allocations",
+            id="covered-proc",
         ),
     ],
 )
@@ -74,7 +76,9 @@ def test_links_nodes_and_leaks_as_an_ordinary_user(surrounding: str, chosen: str
     refusal = run_as_user(["-c", "import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x10000000) != 0)"])
     if refusal.returncode:
         pytest.skip(f"the kernel gives ordinary users no user namespaces: {refusal.stderr.strip() or 'unshare fails'}")
-    files = [f"/mnt/project/tests/clusters/local/test_local_{part}.py" for part in ("links", "nodes", "leaks")]
+    files = [
+        f"/mnt/project/tests/clusters/local/test_local_{part}.py" for part in ("links", "nodes", "leaks", "pressure")
+    ]
     ran = run_as_user([*TESTS, "-k", chosen, *files], surrounding)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert " passed" in ran.stdout
