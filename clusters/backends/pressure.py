@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -41,8 +42,8 @@ class Processes(Protocol):
 class _Pressed:
     cpus: set[int]
     """that the node had before"""
-    burners: list[int] = field(default_factory=list)
-    """process descriptors: a number alone could be another process's by now"""
+    burners: dict[int, int] = field(default_factory=dict)
+    """process descriptor → number, which alone could be another process's by now"""
 
 
 class Pressure:
@@ -66,9 +67,15 @@ class Pressure:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # a kernel that shares CPU by session (autogroup) gives all of one session one share
             )
-            pressed.burners.append(os.pidfd_open(started.pid))
+            pressed.burners[os.pidfd_open(started.pid)] = started.pid
             os.sched_setaffinity(started.pid, one)
         return self._pin(name, one)
+
+    def burners(self) -> frozenset[int]:
+        """The numbers of the burners that burn now: no node's processes, wherever they are seen."""
+        numbers = {descriptor: pid for each in self._pressed.values() for descriptor, pid in each.burners.items()}
+        ended, _, _ = select.select(list(numbers), [], [], 0)
+        return frozenset(pid for descriptor, pid in numbers.items() if descriptor not in ended)
 
     def release_cpu(self, name: str) -> None:
         """End the burners, and let the node's threads run where this process may."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOAD_S = 8.0
+_AT_ONCE = 2
 
 Row = RealRun | Scripted
 
@@ -37,19 +40,32 @@ def how(row: Row) -> str:
 
 
 def perform_all(store: Path, session: SparkSession) -> Judged:
-    """Run everything once and judge it in one job."""
+    """Run everything once and judge it in one job. Two scenarios or scripts at a time, since most of a run is waiting."""
     from checker.run import check_runs
 
-    folders: dict[tuple[str, str], Path] = {}
+    asked: dict[str, list[tuple[str, Row]]] = {}
     for row in (*REAL_RUNS, *SCRIPTED):
-        folders[(row.defect, how(row))] = _perform(store / row.defect, row, (row.defect,))
+        asked.setdefault(how(row), []).append((row.defect, row))
     for row in _twins():
-        folders[("", how(row))] = _perform(store / "twins", row, ())
+        asked[how(row)].append(("", row))
+    ordered = sorted(asked.values(), key=len, reverse=True)
+    # Not forked: this process has threads of Spark's.
+    with ProcessPoolExecutor(_AT_ONCE, mp_context=get_context("spawn")) as performers:
+        performed = [performers.submit(_perform_each, store, rows) for rows in ordered]
+        folders = {key: folder for each in performed for key, folder in each.result().items()}
     verdicts = dict(zip(folders, check_runs(session, list(folders.values())), strict=True))
     return Judged(
         {key: verdict for key, verdict in verdicts.items() if key[0]},
         {key[1]: verdict for key, verdict in verdicts.items() if not key[0]},
     )
+
+
+def _perform_each(store: Path, rows: Sequence[tuple[str, Row]]) -> dict[tuple[str, str], Path]:
+    """Runs of one scenario, one after the other: a run's name is its scenario, its second and its seed."""
+    return {
+        (defect, how(row)): _perform(store / (defect or "twins"), row, (defect,) if defect else ())
+        for defect, row in rows
+    }
 
 
 def _perform(store: Path, row: Row, defects: Sequence[str]) -> Path:

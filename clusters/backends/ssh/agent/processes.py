@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from clusters.backends.proc import CpuAccount, state_and_ticks, threads
@@ -33,6 +33,8 @@ class Processes:
         self._status: int | None = None
         self._doomed = False
         self._account = CpuAccount()
+        self.aside: Callable[[], frozenset[int]] = frozenset
+        """processes of the namespace that are ours in sessions of their own: burners"""
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, output: int) -> None:
         """Start the main process in a session of its own, its output to the descriptor ``output``. Raises NodeRuns or OSError."""
@@ -125,13 +127,14 @@ class Processes:
         return threads(entry)
 
     def _members(self) -> list[int]:
-        """All processes of the namespace but what ended and was not reaped yet, and but this session's: it is the worker's, its tools
-        and burners are in it, and no process of the node can come into it."""
+        """All processes of the namespace but what ended and was not reaped yet, what is set aside, and this session's: it is the
+        worker's, its tools are in it, and no process of the node can come into it."""
+        aside = self.aside()
         numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
         return [
             pid
             for pid in numbers
-            if not _in_session(pid, self._session) and state_and_ticks(_entry(pid))[0] not in "ZX"
+            if pid not in aside and not _in_session(pid, self._session) and state_and_ticks(_entry(pid))[0] not in "ZX"
         ]
 
 

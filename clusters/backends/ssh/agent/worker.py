@@ -71,6 +71,7 @@ class Worker:
         self._probes = probes
         self._processes = processes
         self._pressure = Pressure(processes)
+        processes.aside = self._pressure.burners
         self._decoder = Decoder()
         self._waiting: list[_Waiting] = []
         self._selector = selectors.DefaultSelector()

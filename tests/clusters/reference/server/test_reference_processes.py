@@ -244,6 +244,7 @@ def test_five_hundred_appends_over_a_killed_leader(processes):
 def test_traces_of_real_processes_are_node_events(processes, tmp_path):
     class Run:
         run_id = "s/1"
+        nodes = ()
         started_monotonic_ns = time.monotonic_ns() - 10**12
 
     leader, _, offset = asyncio.run(write_first(list(processes.nodes), 7))
