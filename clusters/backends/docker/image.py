@@ -42,7 +42,6 @@ _LIBRARIES = ("crc32c", "kio", "msgspec", "typing-extensions")
 """what the reference's server imports, from this project's lock file"""
 _LIBRARY_PLACE = f"usr/local/lib/python{_PYTHON}/dist-packages"
 _PROJECT = Path(__file__).resolve().parents[3]
-_DEFAULT_MIRROR = "http://deb.debian.org/debian"
 _BUILD_TIMEOUT_S = 1200.0
 _IMPORT_TIMEOUT_S = 600
 _TOOL_TIMEOUT_S = 600.0
@@ -177,7 +176,8 @@ def _debootstrap(mmdebstrap: str, libraries: Path, archive: Path, say: Say) -> N
     command += ['--setup-hook=mkdir -p "$1/usr/share/man/man1"']
     command += [f'--customize-hook=mkdir -p "$1/{_LIBRARY_PLACE}" && cp -r "{libraries}/." "$1/{_LIBRARY_PLACE}/"']
     command += [f'--customize-hook=chroot "$1" python3 -m compileall -q "/{_LIBRARY_PLACE}"']
-    command += [_SUITE, str(archive), _mirror()]
+    mirror = _mirror()
+    command += [_SUITE, str(archive), *([mirror] if mirror else [])]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
@@ -192,7 +192,7 @@ def _debootstrap(mmdebstrap: str, libraries: Path, archive: Path, say: Say) -> N
         raise Problem(
             "image-not-built",
             f"mmdebstrap ended with {process.returncode}: {' '.join(lines[-4:])[:600]}",
-            f"Check that {_mirror()} can be reached, and that there are 2 GB free in {tempfile.gettempdir()}.",
+            f"Check that {mirror or 'the archive of Debian packages'} can be reached, and that there are 2 GB free in {tempfile.gettempdir()}.",
         )
 
 
@@ -209,8 +209,8 @@ def _follow(process: subprocess.Popen[str], say: Say) -> list[str]:
     return lines
 
 
-def _mirror() -> str:
-    """The archive that this machine's own apt takes the suite from, Debian's own where it is no such Debian."""
+def _mirror() -> str | None:
+    """The archive that this machine's own apt takes the suite from; None, mmdebstrap's choice, where it is no such Debian."""
     ask = [
         "apt-get",
         "indextargets",
@@ -221,9 +221,9 @@ def _mirror() -> str:
     try:
         told = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return _DEFAULT_MIRROR
+        return None
     found = [line.split() for line in told.splitlines()]
-    return next((words[3] for words in found if words[:3] == [_SUITE, "main", "Debian"]), _DEFAULT_MIRROR)
+    return next((words[3] for words in found if words[:3] == [_SUITE, "main", "Debian"]), None)
 
 
 def _find_mmdebstrap(say: Say) -> str:
