@@ -192,7 +192,7 @@ def _debootstrap(mmdebstrap: str, libraries: Path, archive: Path, say: Say) -> N
         raise Problem(
             "image-not-built",
             f"mmdebstrap ended with {process.returncode}: {' '.join(lines[-4:])[:600]}",
-            f"Check that {mirror or 'the archive of Debian packages'} can be reached, and that there are 2 GB free in {tempfile.gettempdir()}.",
+            f"Check that {mirror or 'an archive of Debian packages'} can be reached and {tempfile.gettempdir()} has 2 GB left.",
         )
 
 
