@@ -24,73 +24,30 @@ _PAUSE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class AddVoter:
-    """Make an observer a voter; a follower again at the end of the hold."""
+class ChangeVoters:
+    """Change the voter set, and bring back that of the beginning at the end of the hold.
 
+    ``action``: ``add`` makes an observer a voter; ``remove`` takes a voter out, the leader itself if asked to, which goes on as an
+    observer; ``both`` asks for one of each at the same moment, of which a leader has at most one in hand (KIP-853).
+    """
+
+    action: str
     targets: str
 
     async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
-        """An observer that runs, and who leads."""
-        return await _aim(field, self.targets, planned, leaving=False)
-
-    async def inject(self, field: Field, aim: Aim) -> Effect:
-        """Ask the leader; that it lists the new voter is what proves it."""
-        return await _ask(field, aim, [("add", node) for node in aim.targets])
-
-    async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
-        """Nothing but another change can undo it."""
-        del field, aim, since_ns
-        return Effect(True)
-
-    async def heal(self, field: Field, aim: Aim) -> Effect:
-        """Bring back the voters that the run began with."""
-        del aim
-        return await restore_voters(field)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveVoter:
-    """Take a voter out of the set, the leader itself if asked to; it goes on as an observer, and is a voter again at the end."""
-
-    targets: str
-
-    async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
-        """The nodes that have the role now."""
-        return await _aim(field, self.targets, planned, leaving=True)
-
-    async def inject(self, field: Field, aim: Aim) -> Effect:
-        """Ask the leader; that the voter is listed no more, by whoever leads then, is what proves it."""
-        return await _ask(field, aim, [("remove", node) for node in aim.targets])
-
-    async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
-        """Nothing but another change can undo it."""
-        del field, aim, since_ns
-        return Effect(True)
-
-    async def heal(self, field: Field, aim: Aim) -> Effect:
-        """Bring back the voters that the run began with."""
-        del aim
-        return await restore_voters(field)
-
-
-@dataclass(frozen=True, slots=True)
-class ConcurrentChanges:
-    """Ask for two changes at the same moment: a leader has at most one in hand (KIP-853)."""
-
-    targets: str
-
-    async def aim(self, field: Field, planned: PlannedFault) -> Aim | str:
-        """A voter that leaves, and an observer that joins."""
-        leaving = await _aim(field, self.targets, planned, leaving=True)
+        """The nodes that have the role now, and who leads."""
+        aim = await _aim(field, self.targets, planned, leaving=self.action != "add")
+        if self.action != "both" or isinstance(aim, str):
+            return aim
         joining = await _aim(field, "observer", planned, leaving=False)
-        if isinstance(leaving, str) or isinstance(joining, str):
-            return leaving if isinstance(leaving, str) else joining
-        return replace(leaving, targets=(*leaving.targets, *joining.targets))
+        return joining if isinstance(joining, str) else replace(aim, targets=(*aim.targets, *joining.targets))
 
     async def inject(self, field: Field, aim: Aim) -> Effect:
-        """Ask for both without waiting for either; what came of each is recorded, and one of them must have been installed."""
-        asked = [("add" if node in field.nodes.observers else "remove", node) for node in aim.targets]
-        return await _ask(field, aim, asked, least=1)
+        """Ask the leader; that whoever leads then lists the voters so is what proves it, of both at least one."""
+        observers = field.nodes.observers
+        both = self.action == "both"
+        asked = [(("add" if node in observers else "remove") if both else self.action, node) for node in aim.targets]
+        return await _ask(field, aim, asked, least=1 if both else len(asked))
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """Nothing but another change can undo it."""
@@ -141,12 +98,12 @@ async def _aim(field: Field, role: str, planned: PlannedFault, *, leaving: bool)
     return replace(aim, leader=known[0], leader_epoch=known[1], claim=Claim(out_of_service=aim.claim.out_of_service))
 
 
-async def _ask(field: Field, aim: Aim, asked: list[tuple[str, str]], *, least: int | None = None) -> Effect:
-    """Ask for all changes at once; verified when the leader listed at least ``least`` of them (all by default) afterwards."""
+async def _ask(field: Field, aim: Aim, asked: list[tuple[str, str]], *, least: int) -> Effect:
+    """Ask for all changes at once; verified when the leader listed at least ``least`` of them afterwards."""
     leader = aim.leader or ""
     changes = await asyncio.gather(*(_change(field, leader, action, field.voter(node)) for action, node in asked))
     told = "; ".join(str(change) for change, _ in changes)
-    return Effect(sum(listed for _, listed in changes) >= (len(asked) if least is None else least), told)
+    return Effect(sum(listed for _, listed in changes) >= least, told)
 
 
 async def _change(field: Field, leader: str, action: str, voter: Voter) -> tuple[Change, bool]:

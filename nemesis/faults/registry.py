@@ -10,7 +10,7 @@ from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
 from nemesis.faults.fault import Fault
-from nemesis.faults.membership import AddVoter, ConcurrentChanges, RemoveVoter
+from nemesis.faults.membership import ChangeVoters
 from nemesis.faults.partition import Flapping, Partition
 from nemesis.faults.pressure import CpuPressure, MemoryPressure
 from nemesis.faults.process import CrashLoop, Kill, Pause, Restart, Restarts
@@ -41,9 +41,9 @@ MAKERS: dict[str, Make] = {
     "flip-bits": lambda v: DamageFile(v["targets"], v["file"], flip_bits=v["bits"]),
     "wipe": lambda v: Wipe(v["targets"], _restarts(v), v["procedure"]),
     "wipe-behind-laggards": lambda v: WipeBehindLaggards(v["lag_ms"]),
-    "add-voter": lambda v: AddVoter(v["targets"]),
-    "remove-voter": lambda v: RemoveVoter(v["targets"]),
-    "concurrent-changes": lambda v: ConcurrentChanges(v["targets"]),
+    "add-voter": lambda v: ChangeVoters("add", v["targets"]),
+    "remove-voter": lambda v: ChangeVoters("remove", v["targets"]),
+    "concurrent-changes": lambda v: ChangeVoters("both", v["targets"]),
 }
 
 

@@ -16,7 +16,7 @@ from nemesis import scenario
 from nemesis.faults import membership
 from nemesis.faults.fault import Effect
 from nemesis.faults.field import Field
-from nemesis.faults.membership import AddVoter, ConcurrentChanges, RemoveVoter, restore_voters
+from nemesis.faults.membership import ChangeVoters, restore_voters
 from nemesis.faults.schedule import PlannedFault
 from nemesis.life.plan import RunOptions, plan_run
 from tests.runs import perform
@@ -109,7 +109,7 @@ def test_only_what_is_decided_before_appending_is_a_refusal(error: str, result: 
 
 def test_an_observer_joins_and_leaves_again() -> None:
     leader = Leader(*BEGINNING)
-    injected, healed = carry_out(AddVoter("observer"), field_of(leader))
+    injected, healed = carry_out(ChangeVoters("add", "observer"), field_of(leader))
     assert injected == Effect(True, "add n4/d4: installed")
     assert healed == Effect(True, "remove n4/d4: installed")
     assert leader.listed == set(BEGINNING)
@@ -118,7 +118,7 @@ def test_an_observer_joins_and_leaves_again() -> None:
 def test_a_change_without_an_answer_is_looked_up() -> None:
     leader = Leader(*BEGINNING)
     leader.lost = {"n4/d4"}
-    injected, _ = carry_out(AddVoter("observer"), field_of(leader))
+    injected, _ = carry_out(ChangeVoters("add", "observer"), field_of(leader))
     assert injected.verified
     assert "unknown" in injected.detail, "a leader also lists what is not committed"
     assert "a leader lists it so" in injected.detail
@@ -126,14 +126,14 @@ def test_a_change_without_an_answer_is_looked_up() -> None:
 
 def test_a_refused_change_is_no_fault_that_happened() -> None:
     leader = Leader(*BEGINNING, "n4/d4")
-    injected, healed = carry_out(AddVoter("observer"), field_of(leader))
+    injected, healed = carry_out(ChangeVoters("add", "observer"), field_of(leader))
     assert injected == Effect(False, "add n4/d4: refused (DUPLICATE_VOTER)")
     assert healed.verified
 
 
 def test_the_leader_itself_is_removed_and_comes_back() -> None:
     leader = Leader(*BEGINNING)
-    injected, healed = carry_out(RemoveVoter("leader"), field_of(leader))
+    injected, healed = carry_out(ChangeVoters("remove", "leader"), field_of(leader))
     assert injected.verified
     assert healed.verified
     assert leader.asked == ["remove n1/d1", "add n1/d1"]
@@ -141,7 +141,7 @@ def test_the_leader_itself_is_removed_and_comes_back() -> None:
 
 def test_of_two_changes_at_once_one_is_installed_and_the_other_told_as_unknown() -> None:
     leader = Leader(*BEGINNING)
-    injected, healed = carry_out(ConcurrentChanges("n3"), field_of(leader))
+    injected, healed = carry_out(ChangeVoters("both", "n3"), field_of(leader))
     assert injected.verified
     assert "remove n3/d3: installed" in injected.detail
     assert "add n4/d4: unknown" in injected.detail
