@@ -42,8 +42,6 @@ ordered AS (
            lead(f.started_ns) OVER in_order AS next_started_ns,
            coalesce(lag(f.replaced) OVER in_order, false) AS replaces,
            lag(f.ended_ns) OVER in_order AS previous_ended_ns,
-           max(f.ended_ns) OVER (PARTITION BY f.run_id ORDER BY f.started_ns
-                                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS others_ended_ns,
            lag(CASE WHEN array_contains(f.isolated, f.leader) OR array_contains(f.targets, f.leader)
                     THEN array_union(f.isolated, f.targets) ELSE array() END) OVER in_order AS leaders_side_before
     FROM faults AS f INNER JOIN runs AS r ON r.run_id = f.run_id
@@ -53,7 +51,7 @@ ordered AS (
 returns AS (
     SELECT *, least(coalesce(next_started_ns, ended_ns + settled_ns), ended_ns + settled_ns) AS until_ns
     FROM ordered
-    WHERE verified AND size(links) > 0 AND NOT replaced AND NOT replaces AND coalesce(others_ended_ns <= started_ns, true)
+    WHERE verified AND size(links) > 0 AND NOT replaced AND NOT replaces
       AND leader IS NOT NULL AND NOT array_contains(isolated, leader) AND arrays_overlap(isolated, voters)
       AND ended_ns - started_ns > settled_ns
       AND NOT coalesce(arrays_overlap(leaders_side_before, isolated) AND started_ns - previous_ended_ns < settled_ns, false)
