@@ -104,6 +104,8 @@ def begin_session(master: str | None = None, *, run: Path | None = None, nicenes
     begun = Begun(Future(), Future())
 
     def work() -> None:
+        from checker.prepare import rehearse  # not on the caller's time
+
         low = max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
         with suppress(OSError):  # a hint: without the permission the session starts at our own priority
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), low)
@@ -118,8 +120,8 @@ def begin_session(master: str | None = None, *, run: Path | None = None, nicenes
         with suppress(Exception):  # the check itself will meet what is wrong, and tell it
             _start_python(session)
         begun.prepared.set_result(None if run is None else _prepare(session, run))
-        with suppress(Exception):  # the check itself will meet what is wrong, and tell it
-            warm_up(session)
+        with suppress(Exception):
+            rehearse(session)
 
     threading.Thread(target=work, name="spark-start", daemon=True).start()
     return begun
