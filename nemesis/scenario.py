@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from nemesis.faults.catalogue import CATALOGUE, Capability, changes_voters
+from nemesis.faults.catalogue import CATALOGUE, changes_voters
+from nemesis.faults.kinds.kind import Capability
 from nemesis.faults.parameters import BREAKING, Value
 from workloads.problem import Problem
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusters.backends.registry import BACKENDS, find_backend
-from nemesis.faults.catalogue import CAPABILITY_TEXT, Capability
+from nemesis.faults.kinds.kind import CAPABILITY_TEXT, Capability
 from nemesis.scenario import Scenario
 from workloads.problem import Problem
 

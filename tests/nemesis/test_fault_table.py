@@ -9,7 +9,8 @@ import pytest
 
 from nemesis.cli.fault_table import ability, document
 from nemesis.faults.capabilities import EVERYWHERE, OF_BACKEND, Ability, probe_backend, refuse_unable
-from nemesis.faults.catalogue import CATALOGUE, Capability
+from nemesis.faults.catalogue import CATALOGUE
+from nemesis.faults.kinds.kind import Capability
 from nemesis.scenario import load
 from workloads.problem import Problem
 

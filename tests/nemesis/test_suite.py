@@ -17,7 +17,7 @@ import pytest
 from checker.verdict import Anomaly, CheckResult, Kind, RunVerdict, Verdict
 from nemesis.exit_codes import ExitCode
 from nemesis.faults.capabilities import EVERYWHERE, OF_BACKEND
-from nemesis.faults.catalogue import Capability
+from nemesis.faults.kinds.kind import Capability
 from nemesis.life.plan import RunOptions
 from nemesis.scenario import Scenario
 from nemesis.suite.junit import write_junit

@@ -1,0 +1,1 @@
+"""The kinds of faults as data, a module for each part of the world that they break."""
