@@ -3,7 +3,8 @@
     PYTHONPATH=. .venv/bin/python benchmarks/controller_kills.py --moments 10 [--seed 1] [--scenario chaos] [-- --candidate kafka]
     PYTHONPATH=. .venv/bin/python benchmarks/controller_kills.py --moments 10 --cleaned-first -- --cluster docker
 
-Each moment is drawn between the start of the command and the end of its check. Prints a line a moment (when, in which phase, how long
+Each moment is drawn between the start of the command and the end of its check, or, with --during-load, between the first operation and the
+last. Prints a line a moment (when, in which phase, how long
 the last process of the run lived on, what `nemesis clean` removed and what it left) and then what `nemesis check` says of all that was
 recorded. Exits 1 when a process survived 10 s (counted from the end of the next command with --cleaned-first, for nodes that do not
 end with their controller), something was left after the next command, or the check failed.
@@ -26,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SURVIVAL_LIMIT_S = 10.0
 CHECK_LIMIT_S = 600.0
+LOAD_LIMIT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def main() -> int:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": state}
         killed = []
         for number in range(options.moments):
-            at_s = draw.uniform(0.2, options.duration + options.around)
+            at_s = draw.uniform(0.2, options.duration + (0.0 if options.during_load else options.around))
             killed.append(kill_at(at_s, options, number, environment))
             print(line(number, killed[-1]), flush=True)
         folders = [each.folder for each in killed if each.folder is not None]
@@ -62,10 +64,12 @@ def kill_at(at_s: float, options: argparse.Namespace, number: int, environment: 
     store = options.store / f"{number}"
     command = [sys.executable, "-m", "nemesis", "run", options.scenario, "--store", str(store)]
     command += ["--duration", str(options.duration), "--seed", str(options.seed + number), *options.more]
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.NamedTemporaryFile("w+") as output:
         started = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=output, start_new_session=True
         )
+        if options.during_load:
+            wait_for_load(Path(output.name), started)
         time.sleep(at_s)
         os.kill(started.pid, signal.SIGKILL)
         started.wait()
@@ -78,6 +82,13 @@ def kill_at(at_s: float, options: argparse.Namespace, number: int, environment: 
     left = clean(environment)
     folders = [manifest.parent for manifest in store.glob("*/*/run.json")]
     return Killed(at_s, phase, folders[0] if folders else None, outlived_ms, cleaned, left)
+
+
+def wait_for_load(output: Path, run: subprocess.Popen[bytes]) -> None:
+    """Return when the run tells of its load, when it ends, or when the time is over."""
+    deadline = time.monotonic() + LOAD_LIMIT_S
+    while last_phase(output.read_text()) != "load" and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def wait_until_gone(store: Path, session: int, killed_at: float) -> float | None:
@@ -139,6 +150,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scenario", default="chaos")
     parser.add_argument("--duration", type=float, default=8.0)
     parser.add_argument("--around", type=float, default=12.0, help="seconds of a run before and after its load")
+    parser.add_argument("--during-load", action="store_true", help="draw moments of the load only")
     parser.add_argument(
         "--cleaned-first", action="store_true", help="nodes end with the next command, not by themselves"
     )
