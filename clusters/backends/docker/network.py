@@ -17,9 +17,10 @@ from typing import Any
 from clusters.backends import ledger as ledgers
 from clusters.backends.docker import marks
 from clusters.backends.docker.engine import check_privileges, engine_calls
-from clusters.backends.docker.filters import Filters, netlink_socket
+from clusters.backends.docker.filters import Filters
 from clusters.backends.docker.image import ensure_holder
 from clusters.backends.local.namespaces import enter_network, network_descriptor
+from clusters.backends.netfilter import netlink_socket
 from clusters.backends.probes import Probes
 from clusters.cluster import NodeSpec
 from clusters.links import Links, Pair
@@ -126,6 +127,10 @@ class Network:
             yield
         finally:
             enter_network(self._home)
+
+    def enter(self, node: str) -> None:
+        """Take the calling thread, for good, into the node's namespace."""
+        enter_network(self._namespaces[node])
 
     def cut(self, links: Links) -> None:
         """Make the matrix. Every node's change is one transaction; those that cut more come first, so that nothing slips through."""
