@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol
 
 from clusters.links import Links, Pair
 
@@ -191,6 +191,22 @@ class Cluster(Protocol):
 
     def cpu(self, node: str) -> CpuUse | None:
         """CPU use of the node's processes, None when there are none."""
+        ...
+
+    def accompany(self, node: str, program: str, settings: Mapping[str, Any]) -> Any:
+        """Start a companion (:mod:`clusters.backends.companions`) beside a node; returns what it says when it has begun.
+
+        It is in the node's network and no part of the node: signals, restarts and accounts of the node leave it alone. Raises its
+        Problem, or ``companion-runs``, ``companion-not-started``, ``companion-ended``, ``companion-silent``.
+        """
+        ...
+
+    def companion(self, node: str, program: str, op: str, **fields: Any) -> Any:
+        """Ask a companion; returns its answer. Raises its Problem, or ``companion-missing``, ``companion-ended``, ``companion-silent``."""
+        ...
+
+    def dismiss(self, node: str, program: str) -> None:
+        """Let a companion undo what it made and end; :meth:`down` dismisses all. Nothing happens when there is none."""
         ...
 
     def clocks(self) -> Mapping[str, Clock]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from clusters.backends import files
 from clusters.backends import ledger as ledgers
+from clusters.backends.companions.company import Company
 from clusters.backends.docker import marks
 from clusters.backends.docker.containers import Mount, NodeContainer
 from clusters.backends.docker.engine import connect, engine_address
@@ -47,7 +48,9 @@ class DockerCluster:
         self._artifacts: tuple[Path, ...] = ()
         self._ending = threading.Lock()
         self._pressing = threading.Lock()
+        self._accompanying = threading.Lock()
         self._pressure = Pressure(self)
+        self._company = Company(lambda node: self._net.enter(node))  # noqa: PLW0108 - there is no network yet
 
     @property
     def nodes(self) -> Sequence[NodeSpec]:
@@ -94,6 +97,7 @@ class DockerCluster:
                 return
             for node in self._containers:
                 self._pressure.release_cpu(node)
+            self._company.close()
             client, self._client = self._client, None
             problem = marks.remove(client, self._lab)
             for container in self._containers.values():
@@ -204,6 +208,23 @@ class DockerCluster:
     def threads(self, entry: Path) -> Sequence[int]:
         """The threads of one of them."""
         return threads(entry)
+
+    def accompany(self, node: str, program: str, settings: Mapping[str, Any]) -> Any:
+        """Start a companion as a child of the controller, in the network namespace of the node's holder."""
+        self._live(node)
+        with self._accompanying:
+            begun = self._company.accompany(node, program, settings)
+        return begun.result()
+
+    def companion(self, node: str, program: str, op: str, **fields: Any) -> Any:
+        """Ask a companion. Raises its Problem, ``companion-missing``, ``companion-ended`` or ``companion-silent``."""
+        self._live(node)
+        return self._company.ask(node, program, op, fields).result()
+
+    def dismiss(self, node: str, program: str) -> None:
+        """Let a companion undo what it made and end; it is killed when it does not."""
+        self._live(node)
+        self._company.dismiss(node, program).result()
 
     def clocks(self) -> Mapping[str, Clock]:
         """None is listed: containers read this machine's clocks."""

@@ -10,6 +10,7 @@ always in order: what takes time does not hold up the rest. File descriptors tra
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -19,8 +20,10 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from clusters.backends.companions.company import Company
 from clusters.backends.local.namespaces import die_with_parent, forget_name_servers, leave_host, mount_proc
 from workloads.problem import Problem
 
@@ -106,6 +109,9 @@ class Agent:
         self._probes = probes
         self._processes = processes
         self._pressure = pressure
+        self._company = Company(network.enter)
+        processes.aside = self._company.processes
+        self._answered: collections.deque[tuple[int, Future[Any]]] = collections.deque()
         self._waiting: list[tuple[int, Callable[[], Any], float]] = []
         self._selector = selectors.DefaultSelector()
 
@@ -114,6 +120,7 @@ class Agent:
         wake, wakes = socket.socketpair()
         for end in (wake, wakes):
             end.setblocking(False)
+        self._wakes = wakes
         signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(self._sock, selectors.EVENT_READ, self._request)
@@ -135,6 +142,8 @@ class Agent:
             if met or time.monotonic() >= deadline:
                 self._waiting.remove(item)
                 _reply(self._sock, request, bool(met))
+        while self._answered:
+            _reply_later(self._sock, *self._answered.popleft())
         due = self._probes.tick()
         if dying or self._waiting:
             return _TICK_S if due is None else min(due, _TICK_S)
@@ -201,6 +210,25 @@ class Agent:
         known = [(source, destination) for source, destination in pairs]
         self._probes.ask(known, lambda arrived: _reply(self._sock, request, arrived))
 
+    def _do_accompany(self, request: int, node: str, program: str, settings: dict[str, Any]) -> None:
+        self._when_answered(request, self._company.accompany(node, program, settings))
+
+    def _do_companion(self, request: int, node: str, program: str, asked: str, fields: dict[str, Any]) -> None:
+        self._when_answered(request, self._company.ask(node, program, asked, fields))
+
+    def _do_dismiss(self, request: int, node: str, program: str) -> None:
+        self._when_answered(request, self._company.dismiss(node, program))
+
+    def _when_answered(self, request: int, answer: Future[Any]) -> None:
+        """Answer when a companion has: its thread only wakes this one."""
+
+        def answered(answer: Future[Any]) -> None:
+            self._answered.append((request, answer))
+            with contextlib.suppress(BlockingIOError):  # it is awake
+                self._wakes.send(b".")
+
+        answer.add_done_callback(answered)
+
     def _do_sockets(self, request: int, count: int) -> None:
         with contextlib.ExitStack() as stack:
             made = [
@@ -225,6 +253,14 @@ def _reply(
     if problem is not None:
         message = {"id": request, "problem": [problem.slug, problem.what, problem.remedy, problem.usage]}
     socket.send_fds(sock, [json.dumps(message).encode()], descriptors or [])
+
+
+def _reply_later(sock: socket.socket, request: int, answer: Future[Any]) -> None:
+    problem = answer.exception()
+    if isinstance(problem, Problem):
+        _reply(sock, request, problem=problem)
+    else:
+        _reply(sock, request, answer.result())
 
 
 def _drain(sock: socket.socket) -> None:

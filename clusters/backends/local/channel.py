@@ -163,7 +163,7 @@ class Channel:
 
     def _receive(self) -> bool:
         try:
-            packet, descriptors, _, _ = socket.recv_fds(self._ours, 1 << 16, _POOL_FULL, socket.MSG_CMSG_CLOEXEC)
+            packet, descriptors, _, _ = socket.recv_fds(self._ours, MESSAGE_BYTES, _POOL_FULL, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             return False
         if not packet:

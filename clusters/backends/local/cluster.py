@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -177,6 +178,18 @@ class LocalCluster:
     def free_memory(self, node: str) -> None:
         """Lift that bound."""
         self._live.call("free_memory", node=self._known(node))
+
+    def accompany(self, node: str, program: str, settings: Mapping[str, Any]) -> Any:
+        """Start a companion as a child of the agent, in the node's namespace."""
+        return self._live.call("accompany", node=self._known(node), program=program, settings=dict(settings))
+
+    def companion(self, node: str, program: str, op: str, **fields: Any) -> Any:
+        """Ask a companion. Raises its Problem, ``companion-missing``, ``companion-ended`` or ``companion-silent``."""
+        return self._live.call("companion", node=self._known(node), program=program, asked=op, fields=fields)
+
+    def dismiss(self, node: str, program: str) -> None:
+        """Let a companion undo what it made and end; it is killed when it does not."""
+        self._live.call("dismiss", node=self._known(node), program=program)
 
     def clocks(self) -> Mapping[str, Clock]:
         """Nodes read the controller's own clocks."""

@@ -17,8 +17,9 @@ CLONE_NEWPID = 0x2000_0000
 CLONE_NEWNET = 0x4000_0000
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x4_0000
-_PR_SET_PDEATHSIG = 1
-_CAP_SYS_ADMIN = 21
+_PR_SET_PDEATHSIG, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 1, 47, 2
+_CAP_NET_ADMIN, _CAP_NET_RAW, _CAP_SYS_ADMIN = 12, 13, 21
+_CAPABILITY_VERSION = 0x2008_0522
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -81,6 +82,21 @@ def enter_network(descriptor: int) -> None:
 def network_descriptor() -> int:
     """A descriptor of the network namespace that this thread is in; the namespace lives as long as it is open."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def pass_on_capabilities() -> None:
+    """Let the programs that this thread starts keep its rights over networks: in a user namespace whose user is not root, and only
+    there, starting a program loses them. Nothing happens where they are missing; whoever needs them says so."""
+    if os.geteuid() == 0:
+        return
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    if _libc.capget(header, sets) != 0:
+        return
+    sets[2] |= sets[1] & (1 << _CAP_NET_ADMIN | 1 << _CAP_NET_RAW)  # effective, permitted, inheritable
+    _libc.capset(header, sets)
+    for number in (_CAP_NET_ADMIN, _CAP_NET_RAW):
+        _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, number, 0, 0)
 
 
 def not_permitted(error: OSError, *, privileged: bool) -> Problem:

@@ -69,12 +69,16 @@ class Network:
 
     @contextlib.contextmanager
     def inside(self, node: str) -> Iterator[None]:
-        """Be in the node's namespace: sockets and processes made here are the node's. The agent has one thread only."""
+        """Be in the node's namespace: sockets and processes that this thread makes here are the node's."""
         enter_network(self._namespaces[node])
         try:
             yield
         finally:
             enter_network(self._home)
+
+    def enter(self, node: str) -> None:
+        """Take the calling thread, for good, into the node's namespace."""
+        enter_network(self._namespaces[node])
 
     def make_cut(self, wanted: frozenset[Pair]) -> None:
         """Cut exactly these pairs. New cuts come first, so that no packet slips through between two partitions.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class Processes:
         self._network = network
         self._own_proc = own_proc
         self._nodes = {name: _Node() for name in network.addresses}
+        self.aside: Callable[[], frozenset[int]] = frozenset
+        """processes in the nodes' namespaces that are no part of a node: companions"""
         self._pid_namespace = os.stat("/proc/self/ns/pid").st_ino
 
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, output: str) -> int:
@@ -137,8 +139,8 @@ class Processes:
 
     def members(self, name: str) -> list[tuple[int, Path]]:
         """The processes that the node has now: number in the lab, entry in /proc."""
-        wanted = self._network.identity(name)
-        return [(pid, entry) for pid, entry in self._all() if namespace(entry, "net") == wanted]
+        wanted, aside = self._network.identity(name), self.aside()
+        return [(pid, entry) for pid, entry in self._all() if pid not in aside and namespace(entry, "net") == wanted]
 
     def threads(self, entry: Path) -> list[int]:
         """The threads of a process, by their numbers in the lab."""

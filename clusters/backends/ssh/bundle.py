@@ -11,6 +11,7 @@ from pathlib import Path
 
 _PROJECT = Path(__file__).parents[3]
 _AGENT = "clusters/backends/ssh/agent"
+_COMPANIONS = "clusters/backends/companions"
 _BESIDE = (
     "clusters/backends/local/namespaces.py",
     "clusters/backends/pressure.py",
@@ -32,8 +33,9 @@ class Bundle:
 
 @functools.cache
 def agent_bundle() -> Bundle:
-    """Pack the agent's modules, with empty packages around them."""
-    files = {path.relative_to(_PROJECT).as_posix(): path.read_text() for path in (_PROJECT / _AGENT).glob("*.py")}
+    """Pack the agent's modules and the companions, with empty packages around them."""
+    modules = [path for package in (_AGENT, _COMPANIONS) for path in (_PROJECT / package).glob("*.py")]
+    files = {path.relative_to(_PROJECT).as_posix(): path.read_text() for path in modules}
     del files[f"{_AGENT}/loader.py"]
     for name in _BESIDE:
         files[name] = (_PROJECT / name).read_text()

@@ -254,6 +254,18 @@ class SshCluster:
         """Lift that bound."""
         self.host(node).channel.call("free_memory")
 
+    def accompany(self, node: str, program: str, settings: Mapping[str, Any]) -> Any:
+        """Start a companion as a child of the machine's worker."""
+        return self.host(node).channel.call("accompany", node=node, program=program, settings=dict(settings))
+
+    def companion(self, node: str, program: str, op: str, **fields: Any) -> Any:
+        """Ask a companion. Raises its Problem, ``companion-missing``, ``companion-ended`` or ``companion-silent``."""
+        return self.host(node).channel.call("companion", node=node, program=program, asked=op, fields=fields)
+
+    def dismiss(self, node: str, program: str) -> None:
+        """Let a companion undo what it made and end; it is killed when it does not."""
+        self.host(node).channel.call("dismiss", node=node, program=program)
+
     def clocks(self) -> Mapping[str, Clock]:
         """How far each machine's clocks are ahead of the controller's."""
         return {name: host.offset.clock() for name, host in self._hosts.items()}

@@ -6,8 +6,10 @@ from clusters.backends.ssh.inventory import Machine
 from workloads.problem import Problem
 
 
-def refusal(machine: Machine, slug: str, text: str) -> Problem:
-    """The Problem for an agent's (slug, text)."""
+def refusal(machine: Machine, slug: str, text: str, remedy: str | None = None) -> Problem:
+    """The Problem for an agent's (slug, text); with a remedy it is a companion's own and passed on."""
+    if remedy is not None:
+        return Problem(slug, f"{machine}: {text}", remedy)
     told = {
         "machine-not-root": (
             f"The agent on {machine} is not root there, and packet filter rules and process namespaces need root.",

@@ -6,6 +6,7 @@ takes time does not hold up the rest. Every request is a sign of life from the c
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import selectors
@@ -14,9 +15,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from clusters.backends.companions.company import Company
 from clusters.backends.pressure import Pressure
 from clusters.backends.ssh.agent import facts
 from clusters.backends.ssh.agent.cache import Cache, CacheError
@@ -26,6 +29,7 @@ from clusters.backends.ssh.agent.links import Links, LinksError
 from clusters.backends.ssh.agent.probes import Probes
 from clusters.backends.ssh.agent.processes import NodeRuns, Processes
 from clusters.backends.ssh.agent.shelf import Shelf
+from workloads.problem import Problem
 
 BEAT, REMOVE = b".", b"r"
 """what the worker tells the guardian: the controller lives; the files of the run shall go at the end"""
@@ -71,7 +75,9 @@ class Worker:
         self._probes = probes
         self._processes = processes
         self._pressure = Pressure(processes)
-        processes.aside = self._pressure.burners
+        self._company = Company(lambda _: None)
+        self._answered: collections.deque[tuple[int, Future[Any]]] = collections.deque()
+        processes.aside = lambda: self._pressure.burners() | self._company.processes()
         self._decoder = Decoder()
         self._waiting: list[_Waiting] = []
         self._selector = selectors.DefaultSelector()
@@ -82,6 +88,7 @@ class Worker:
         wake, wakes = socket.socketpair()
         for end in (wake, wakes):
             end.setblocking(False)
+        self._wakes = wakes
         signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(0, selectors.EVENT_READ, self._requests)
@@ -100,6 +107,8 @@ class Worker:
             if each.condition() or time.monotonic() >= each.deadline:
                 self._waiting.remove(each)
                 _reply({"id": each.request, "value": each.value()})
+        while self._answered:
+            _reply_later(*self._answered.popleft())
         return _TICK_S if dying or self._waiting else None
 
     def _requests(self) -> bool:
@@ -126,6 +135,8 @@ class Worker:
             _reply({"id": request, "problem": list(refusal.args)})
         except (LinksError, FilesError, CacheError) as error:
             _reply({"id": request, "problem": [type(error).__name__, str(error)]})
+        except Problem as problem:
+            _reply({"id": request, "problem": [problem.slug, problem.what, problem.remedy]})
         except OSError as error:
             _reply({"id": request, "problem": ["OSError", f"{error.strerror}: {error.filename}"]})
         else:
@@ -225,6 +236,26 @@ class Worker:
         self._pressure.free_memory("")
         return True
 
+    def _do_accompany(self, request: int, node: str, program: str, settings: dict[str, Any]) -> Any:
+        return self._when_answered(request, self._company.accompany(node, program, settings))
+
+    def _do_companion(self, request: int, node: str, program: str, asked: str, fields: dict[str, Any]) -> Any:
+        return self._when_answered(request, self._company.ask(node, program, asked, fields))
+
+    def _do_dismiss(self, request: int, node: str, program: str) -> Any:
+        return self._when_answered(request, self._company.dismiss(node, program))
+
+    def _when_answered(self, request: int, answer: Future[Any]) -> Any:
+        """Answer when a companion has: its thread only wakes this one."""
+
+        def answered(answer: Future[Any]) -> None:
+            self._answered.append((request, answer))
+            with contextlib.suppress(BlockingIOError):  # it is awake
+                self._wakes.send(b".")
+
+        answer.add_done_callback(answered)
+        return NotImplemented
+
     def _do_cut(self, _: int, sources: list[str]) -> bool:
         self._links.cut(sources)
         return True
@@ -295,6 +326,7 @@ class Worker:
 
     def _do_end(self, _: int, remove: bool) -> bool:
         """Kill the node and leave; the guardian removes the rules, and the files when they are not wanted any more."""
+        self._company.close()
         if remove:
             os.write(self._heart, REMOVE)
         self._ending = True
@@ -306,6 +338,14 @@ def _reply(message: dict[str, Any], blob: bytes = b"") -> None:
     written = 0
     while written < len(data):
         written += os.write(1, data[written:])
+
+
+def _reply_later(request: int, answer: Future[Any]) -> None:
+    problem = answer.exception()
+    if isinstance(problem, Problem):
+        _reply({"id": request, "problem": [problem.slug, problem.what, problem.remedy]})
+    else:
+        _reply({"id": request, "value": answer.result()})
 
 
 def _drain(sock: socket.socket) -> None:
