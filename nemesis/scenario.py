@@ -87,6 +87,12 @@ class Scenario:
         changing = (each.fault for each in self.faults if changes_voters(each.fault, dict(each.parameters)))
         return tuple(dict.fromkeys(changing))
 
+    @property
+    def shims(self) -> tuple[str, ...]:
+        """Libraries that its faults need preloaded into every node from its start."""
+        needed = (CATALOGUE[each.fault].shim for each in self.faults)
+        return tuple(sorted({shim for shim in needed if shim}))
+
     def capabilities(self) -> Mapping[Capability, tuple[str, ...]]:
         """What a backend must be able to do → the faults that need it."""
         needed: dict[Capability, list[str]] = {}

@@ -20,6 +20,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 24
 _DEPTH_MAX = 16
+_SHARED_BYTES_MAX = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,42 @@ def check_regular(path: Path) -> None:
         return
     if not stat.S_ISREG(mode):
         raise _foreign(path, "it is no regular file")
+
+
+def write_shared(path: Path, offset: int, data: bytes) -> None:
+    """Write over a part of a file that a node maps; see :class:`clusters.shared.Sharing`. Raises Problem ``shared-file``."""
+    with _shared(path, os.O_RDWR) as file:
+        os.pwrite(file.descriptor, data, offset)
+
+
+def read_shared(path: Path) -> bytes:
+    """A small file that a node maps, as it is now. Raises Problem ``shared-file``."""
+    with _shared(path, os.O_RDONLY) as file:
+        return os.pread(file.descriptor, _SHARED_BYTES_MAX, 0)
+
+
+def file_size(path: Path) -> int:
+    """How long a file is; 0 when it is not there."""
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _shared(path: Path, access: int) -> _Opened:
+    try:
+        descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise shared_problem(path, error.strerror or str(error)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise shared_problem(path, "it is no regular file")
+    return _Opened(descriptor)
+
+
+def shared_problem(path: Path, why: str) -> Problem:
+    """A file that controller and node share cannot be used."""
+    return Problem("shared-file", f"{path}, shared with the node, cannot be used: {why}.", "Look at what the node did.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusters.backends.registry import BACKENDS, find_backend
+from clusters.backends.shim.compile import can_compile
 from nemesis.faults.kinds.kind import CAPABILITY_TEXT, Capability
 from nemesis.scenario import Scenario
 from workloads.problem import Problem
@@ -16,9 +17,9 @@ EVERYWHERE = frozenset({Capability.LINKS, Capability.PROCESSES, Capability.DISKS
 """what :class:`clusters.cluster.Cluster` demands of every backend"""
 
 OF_BACKEND: Mapping[str, frozenset[Capability]] = {
-    "local": EVERYWHERE | {Capability.CPU, Capability.MEMORY},
-    "docker": EVERYWHERE | {Capability.CPU, Capability.MEMORY},
-    "ssh": EVERYWHERE | {Capability.CPU, Capability.MEMORY},
+    "local": EVERYWHERE | {Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "docker": EVERYWHERE | {Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "ssh": EVERYWHERE | {Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
 }
 
 
@@ -75,7 +76,12 @@ def _probe_memory() -> Ability:
     return Ability(True)
 
 
-_LOCAL_PROBES = {Capability.CPU: _probe_cpu, Capability.MEMORY: _probe_memory}
+def _probe_preload() -> Ability:
+    ok, found, remedy = can_compile()
+    return Ability(True) if ok else Ability(False, f"no library can be preloaded: {found}. {remedy}")
+
+
+_LOCAL_PROBES = {Capability.PRELOAD: _probe_preload, Capability.CPU: _probe_cpu, Capability.MEMORY: _probe_memory}
 
 
 def refuse_unable(scenario: Scenario, backend: str) -> None:

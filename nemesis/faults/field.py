@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from clusters.backends.shim.preload import Shim
 from clusters.cluster import Cluster
 from nemesis.faults.in_force import InForce
 from nemesis.life.nodes import Nodes
@@ -43,6 +44,8 @@ class Field:
     in_force: InForce = field(default_factory=InForce)
     voter_changes: VoterChanges | None = None
     """None where the candidate's voters cannot be changed"""
+    shims: Mapping[str, Shim] = field(default_factory=dict)
+    """what is preloaded into every node, by name"""
 
     def voter(self, node: str) -> Voter:
         """The identity that a node has now, as a voter."""

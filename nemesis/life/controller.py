@@ -28,6 +28,7 @@ from nemesis.faults.process import start_and_wait
 from nemesis.life.nodes import Nodes
 from nemesis.life.progress import Look
 from nemesis.life.run import Run
+from nemesis.life.shims import make_shims
 from nemesis.life.vitals import watch_vitals
 from nemesis.seeds import stream
 from nemesis.store.evidence import read_run_journal, specification, write_tables
@@ -67,7 +68,10 @@ async def control(run: Run) -> Manifest:
             cluster = find_backend(options.cluster).make(_specs(run), options.place)
             await asyncio.to_thread(cluster.up, run.progress.say)
             _note_clocks(run, cluster)
-            await asyncio.to_thread(cluster.install, run.plan.candidate.artifacts())
+            needed = run.plan.options.scenario.shims
+            run.shims = await asyncio.to_thread(make_shims, needed, cluster, run.now_ns, run.progress.say)
+            libraries = [shim.library for shim in run.shims.values()]
+            await asyncio.to_thread(cluster.install, [*run.plan.candidate.artifacts(), *libraries])
         await _live(run, journal, cluster)
     finally:
         if cluster is not None:
@@ -94,6 +98,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
         quorum=quorum,
         record=journal.append,
         now_ns=run.now_ns,
+        shims=tuple(run.shims.values()),
     )
     connect = _connector(cluster)
     sampler = QuorumSampler(connect, nodes.names, run.now_ns, lambda row: journal.append("quorum_samples", row))
@@ -107,7 +112,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
         patience = min(_STOP_PATIENCE_S, 3 * run.manifest.timers.check_quorum_ms / 1000)
         listener = run.plan.candidate.voter_listener
         changes = VoterChanges(connect, quorum.cluster_id, listener) if listener is not None else None
-        where = Field(cluster, nodes, sampler, run.now_ns, patience, voter_changes=changes)
+        where = Field(cluster, nodes, sampler, run.now_ns, patience, voter_changes=changes, shims=run.shims)
         clients = client_factory(run.plan.options.candidate, run.plan.workload.name, quorum.cluster_id)
         await _drive(run, journal, where, Access(connect, nodes.names, clients))
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clusters.backends.shim.preload import Shim, with_shims
 from clusters.candidates.candidate import Candidate, Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.collect.collection import Collection
@@ -55,12 +56,14 @@ class Nodes:
         quorum: Quorum,
         record: Record,
         now_ns: Callable[[], int],
+        shims: Sequence[Shim] = (),
     ) -> None:
         self._cluster = cluster
         self._candidate = candidate
         self._quorum = quorum
         self._record = record
         self._now_ns = now_ns
+        self._shims = tuple(shims)
         self._specs = {node.name: node for node in quorum.nodes}
         self._lives = {node.name: _Life() for node in quorum.nodes}
 
@@ -111,6 +114,7 @@ class Nodes:
             life.incarnation += 1
             (spec.directory / "output").mkdir(exist_ok=True)
             launch = self._candidate.launch(self._quorum, spec, life.incarnation)
+            launch = with_shims(launch, self._shims, spec, life.incarnation, self._quorum.site)
             self._event(name, "start")
             self._cluster.start(name, launch)
             life.running, life.paused, life.blank = True, False, False

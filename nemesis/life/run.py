@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clusters.backends.shim.preload import Shim
 from nemesis.life.plan import RunPlan
 from nemesis.life.progress import Progress
 from workloads.history.manifest import Manifest, PhaseEntry
@@ -23,6 +25,8 @@ class Run:
     progress: Progress
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     phases: list[PhaseEntry] = field(default_factory=list)
+    shims: Mapping[str, Shim] = field(default_factory=dict)
+    """what is preloaded into every node, by name"""
     fault: FaultRow | None = None
     """the one in force"""
     spark_ready_ns: int | None = None

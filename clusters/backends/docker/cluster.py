@@ -226,6 +226,21 @@ class DockerCluster:
         self._live(node)
         self._company.dismiss(node, program).result()
 
+    def write_shared(self, node: str, path: Path, offset: int, data: bytes) -> None:
+        """Write over a part of a file that the node maps: it is mounted from here."""
+        self._known(node)
+        files.write_shared(path, offset, data)
+
+    def read_shared(self, node: str, path: Path) -> bytes:
+        """A file that the node maps, as it is now."""
+        self._known(node)
+        return files.read_shared(path)
+
+    def file_size(self, node: str, path: Path) -> int:
+        """How long a file of the node is here; its output comes from the engine a moment after it was written."""
+        self._known(node)
+        return files.file_size(path)
+
     def clocks(self) -> Mapping[str, Clock]:
         """None is listed: containers read this machine's clocks."""
         return {}

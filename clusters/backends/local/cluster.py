@@ -191,6 +191,21 @@ class LocalCluster:
         """Let a companion undo what it made and end; it is killed when it does not."""
         self._live.call("dismiss", node=self._known(node), program=program)
 
+    def write_shared(self, node: str, path: Path, offset: int, data: bytes) -> None:
+        """Write over a part of a file that the node maps."""
+        self._known(node)
+        files.write_shared(path, offset, data)
+
+    def read_shared(self, node: str, path: Path) -> bytes:
+        """A file that the node maps, as it is now."""
+        self._known(node)
+        return files.read_shared(path)
+
+    def file_size(self, node: str, path: Path) -> int:
+        """How long a file of the node is; 0 when it is not there."""
+        self._known(node)
+        return files.file_size(path)
+
     def clocks(self) -> Mapping[str, Clock]:
         """Nodes read the controller's own clocks."""
         return {}

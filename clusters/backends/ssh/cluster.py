@@ -266,6 +266,23 @@ class SshCluster:
         """Let a companion undo what it made and end; it is killed when it does not."""
         self.host(node).channel.call("dismiss", node=node, program=program)
 
+    def write_shared(self, node: str, path: Path, offset: int, data: bytes) -> None:
+        """Write over a part of a file that the node maps, on its machine."""
+        host = self.host(node)
+        host.channel.exchange("write", data, path=host.there(path), offset=offset, size=0, mode=0o644)
+
+    def read_shared(self, node: str, path: Path) -> bytes:
+        """A file that the node maps, as it is now on its machine."""
+        host = self.host(node)
+        return transfer.read_small(host.channel, host.there(path))
+
+    def file_size(self, node: str, path: Path) -> int:
+        """How long a file of the node is on its machine; 0 when it is not there."""
+        host = self.host(node)
+        there = PurePosixPath(host.there(path))
+        entries = transfer.list_files(host.channel, str(there.parent))
+        return next((entry.size for entry in entries if entry.path.name == there.name), 0)
+
     def clocks(self) -> Mapping[str, Clock]:
         """How far each machine's clocks are ahead of the controller's."""
         return {name: host.offset.clock() for name, host in self._hosts.items()}

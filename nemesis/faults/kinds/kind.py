@@ -22,6 +22,8 @@ class Capability(StrEnum):
     """take CPU away from a node, and measure for how long it waited"""
     MEMORY = "memory"
     """bound the memory of a running node"""
+    PRELOAD = "preload"
+    """run a node's processes with a library of ours preloaded, and share a file with them"""
 
 
 CAPABILITY_TEXT = {
@@ -30,6 +32,7 @@ CAPABILITY_TEXT = {
     Capability.DISKS: "the files of a node that is down",
     Capability.CPU: "taking CPU away from one node",
     Capability.MEMORY: "bounding the memory of one node",
+    Capability.PRELOAD: "preloading a library into a node's processes",
 }
 
 
@@ -52,6 +55,8 @@ class FaultKind:
     damages: bool = False
     changes_links: bool = False
     short_for: tuple[str, Mapping[str, Value]] | None = None
+    shim: str = ""
+    """the library that must be preloaded into every node from its start: a source in ``clusters.backends.shim``"""
 
     @property
     def acts_as(self) -> str:
