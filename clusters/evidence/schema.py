@@ -113,13 +113,40 @@ SNAPSHOTS = pa.schema(
 RPCS = pa.schema(
     [
         _RUN,
-        _TS,
+        _TS,  # when its last byte first left the sender's kernel; where only the receiver saw it, when it arrived
+        pa.field("delivered_ns", pa.int64()),  # when it arrived whole at a kernel that acknowledged it
+        pa.field("connection", pa.string(), nullable=False),  # with correlation_id and kind it names the message
         pa.field("src", pa.string(), nullable=False),
         pa.field("dst", pa.string(), nullable=False),
-        pa.field("api_key", pa.int32(), nullable=False),
-        pa.field("version", pa.int32(), nullable=False),
-        pa.field("request", pa.string()),
-        pa.field("response", pa.string()),
+        pa.field("kind", pa.string(), nullable=False),  # request, response
+        pa.field("fate", pa.string(), nullable=False),  # delivered, unacknowledged, lost, torn, unknown
+        pa.field("api", pa.string()),  # Kafka's name; null where it answers nothing that was seen
+        pa.field("api_key", pa.int32()),
+        pa.field("version", pa.int32()),
+        pa.field("correlation_id", pa.int32()),
+        pa.field("size_bytes", pa.int64(), nullable=False),  # without its length field
+        pa.field("epoch", pa.int32()),  # that it is about, or that it tells
+        pa.field("asked_epoch", pa.int32()),  # of a response: the epoch of its request
+        pa.field("leader", pa.string()),  # that it names, or that sends it as leader (BeginQuorumEpoch, EndQuorumEpoch)
+        pa.field(
+            "replica", pa.string()
+        ),  # the candidate of a Vote, who fetches in a Fetch; of a response: its request's
+        pa.field("replica_directory_id", pa.string()),
+        pa.field("voter", pa.string()),  # whom the request means; of a response: its request's
+        pa.field("voter_directory_id", pa.string()),
+        pa.field("pre_vote", pa.bool_()),
+        pa.field("granted", pa.bool_()),
+        pa.field("error", pa.string()),  # of a response: NONE, or Kafka's name of the error
+        pa.field("offset", pa.int64()),  # fetch offset; a candidate's log end; ReadOffset's answer
+        pa.field("last_epoch", pa.int32()),  # of the record before that offset
+        pa.field("high_watermark", pa.int64()),  # told
+        pa.field("diverging_epoch", pa.int32()),
+        pa.field("diverging_end_offset", pa.int64()),
+        pa.field("records_bytes", pa.int64()),
+        # false for a Fetch, ReadOffset, … that differs from an earlier one on its way in offsets only: what most are
+        pa.field("is_news", pa.bool_(), nullable=False),
+        pa.field("detail", pa.string()),  # JSON of the whole message, for those that carry no records
+        pa.field("problem", pa.string()),  # why it cannot be read, if so
     ]
 )
 

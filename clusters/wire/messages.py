@@ -70,7 +70,8 @@ def encode_response(message: Any, correlation_id: int) -> bytes:
     return bytes(out)
 
 
-def _skip_tags(data: bytes, position: int) -> int:
+def skip_tags(data: bytes, position: int) -> int:
+    """The position behind a header's tagged fields. Raises WireError where they do not fit."""
     if position < len(data) and data[position] == 0:
         return position + 1
     try:
@@ -97,7 +98,7 @@ def correlation_id(payload: bytes) -> int:
 def decode_response(response: type[Response], payload: bytes) -> tuple[int, Response]:
     """Read a response of a known class: (correlation id, message). Bytes behind it raise WireError, too."""
     correlation = correlation_id(payload)
-    position = _skip_tags(payload, 4) if _response_has_tags(response) else 4
+    position = skip_tags(payload, 4) if _response_has_tags(response) else 4
     message, position = decode(response, payload, position)
     if position != len(payload):
         raise WireError(f"{len(payload) - position} bytes follow a {response.__name__}")
@@ -138,7 +139,7 @@ class RequestTable:
         except UnicodeDecodeError as error:
             raise WireError(f"a client id is no text: {error}") from None
         if kind.__flexible__:
-            position = _skip_tags(payload, position)
+            position = skip_tags(payload, position)
         message, position = decode(kind, payload, position)
         if position != len(payload):
             raise WireError(f"{len(payload) - position} bytes follow a {kind.__name__}")
