@@ -4,6 +4,7 @@ how it is verified. How each one *acts* is in :mod:`nemesis.faults.registry`, wh
 
 from __future__ import annotations
 
+from nemesis.faults.kinds.clock import CLOCK_FAULTS
 from nemesis.faults.kinds.disk import DISK_FAULTS
 from nemesis.faults.kinds.kind import FaultKind
 from nemesis.faults.kinds.membership import MEMBERSHIP_FAULTS
@@ -20,6 +21,7 @@ _BASE = {
         *LINK_FAULTS,
         *PROCESS_FAULTS,
         *DISK_FAULTS,
+        *CLOCK_FAULTS,
         *MEMBERSHIP_FAULTS,
     )
 }

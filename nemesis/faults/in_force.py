@@ -24,6 +24,8 @@ class Claim:
     """nodes that serve nobody: down, paused, or without a majority"""
     damaged: frozenset[str] = frozenset()
     """nodes whose disk is never again what it was"""
+    clocks: frozenset[str] = frozenset()
+    """nodes whose wall clock is wrong"""
 
 
 NOTHING = Claim()
@@ -56,6 +58,9 @@ class InForce:
         taken = claim.processes & frozenset().union(*(held.processes for held in others))
         if taken:
             return f"another fault handles {', '.join(sorted(taken))}"
+        clocks = claim.clocks & frozenset().union(*(held.clocks for held in others))
+        if clocks:
+            return f"another fault handles the clock of {', '.join(sorted(clocks))}"
         if not preserving:
             return None
         most = (len(voters) - 1) // 2

@@ -7,6 +7,7 @@ from typing import Any
 
 from nemesis.faults.amnesia import WipeBehindLaggards
 from nemesis.faults.catalogue import CATALOGUE
+from nemesis.faults.clock import ClockBackWithoutLeader, ClockDrift, ClockJump, ClockStrobe
 from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
 from nemesis.faults.fault import Fault
@@ -41,6 +42,10 @@ MAKERS: dict[str, Make] = {
     "flip-bits": lambda v: DamageFile(v["targets"], v["file"], flip_bits=v["bits"]),
     "wipe": lambda v: Wipe(v["targets"], _restarts(v), v["procedure"]),
     "wipe-behind-laggards": lambda v: WipeBehindLaggards(v["lag_ms"]),
+    "clock-jump": lambda v: ClockJump(v["targets"], v["offset_ms"]),
+    "clock-drift": lambda v: ClockDrift(v["targets"], v["rate"]),
+    "clock-strobe": lambda v: ClockStrobe(v["targets"], v["offset_ms"], v["period_ms"]),
+    "clock-back-without-leader": lambda v: ClockBackWithoutLeader(v["offset_ms"]),
     "add-voter": lambda v: ChangeVoters("add", v["targets"]),
     "remove-voter": lambda v: ChangeVoters("remove", v["targets"]),
     "concurrent-changes": lambda v: ChangeVoters("both", v["targets"]),
