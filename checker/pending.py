@@ -46,7 +46,7 @@ def open_pending(session: SparkSession, run: StoredRun) -> Tables:
 def tables_due(manifest: Manifest) -> frozenset[str]:
     """The tables that a run will have by what its candidate promises so far; all, before it has promised anything."""
     promised = manifest.candidate.evidence
-    return frozenset({"operations", "faults", *promised} if promised else SCHEMAS)
+    return frozenset({"operations", "faults", "rpcs", *promised} if promised else SCHEMAS)
 
 
 def table_reader(path: Path, schema: pa.Schema) -> _Read:

@@ -25,6 +25,7 @@ from nemesis.candidates import client_factory
 from nemesis.faults.execute import execute
 from nemesis.faults.field import Field
 from nemesis.faults.process import start_and_wait
+from nemesis.life.captures import Captures
 from nemesis.life.nodes import Nodes
 from nemesis.life.progress import Look
 from nemesis.life.run import Run
@@ -60,6 +61,7 @@ async def control(run: Run) -> Manifest:
     """
     journal = Journal(run.folder / JOURNAL, run.manifest.run_id)
     cluster: Cluster | None = None
+    captures: Captures | None = None
     try:
         async with _phase(run, journal, "deploy", "fetching the candidate and making the network"):
             entry = await asyncio.to_thread(run.plan.candidate.install, run.progress.say)
@@ -72,10 +74,14 @@ async def control(run: Run) -> Manifest:
             run.shims = await asyncio.to_thread(make_shims, needed, cluster, run.now_ns, run.progress.say)
             libraries = [shim.library for shim in run.shims.values()]
             await asyncio.to_thread(cluster.install, [*run.plan.candidate.artifacts(), *libraries])
-        await _live(run, journal, cluster)
+            captures = Captures(cluster, run.folder, run.progress.say)
+            await captures.begin()
+        await _live(run, journal, cluster, captures)
     finally:
         if cluster is not None:
             await asyncio.to_thread(cluster.down)
+        if captures is not None:
+            await asyncio.to_thread(captures.close)
         journal.close()
     run.manifest = msgspec.structs.replace(
         run.manifest,
@@ -89,7 +95,7 @@ async def control(run: Run) -> Manifest:
     return run.manifest
 
 
-async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
+async def _live(run: Run, journal: Journal, cluster: Cluster, captures: Captures) -> None:
     """All that happens while the nodes run."""
     quorum = _quorum(run, cluster)
     nodes = Nodes(
@@ -102,7 +108,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
     )
     connect = _connector(cluster)
     sampler = QuorumSampler(connect, nodes.names, run.now_ns, lambda row: journal.append("quorum_samples", row))
-    background: list[asyncio.Task[None]] = []
+    background = [asyncio.create_task(captures.run())]
     try:
         async with _phase(run, journal, "start", f"formatting and starting {len(nodes.names)} nodes"):
             await _format_and_start(run, nodes)
@@ -118,6 +124,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster) -> None:
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):
             await _end(background)
             await asyncio.to_thread(nodes.finish)
+            run.manifest = msgspec.structs.replace(run.manifest, captures=await captures.finish())
             _note_clocks(run, cluster)
     finally:
         await _end(background)

@@ -16,7 +16,9 @@ from clusters.candidates.candidate import Candidate
 from clusters.cluster import NodeSpec
 from clusters.collect.collection import Collection, read_collections
 from clusters.evidence.schema import TABLES as EVIDENCE
-from nemesis.store.layout import JOURNAL, NODES, TABLES
+from clusters.collect.rpcs.follow import Listener, read_captures, read_target
+from clusters.collect.rpcs.rows import on_the_controllers_clock
+from nemesis.store.layout import CAPTURE, JOURNAL, NODES, RPCS, TABLES
 from workloads.history.manifest import Manifest, NodeEntry
 from workloads.journal_tables import JournalContents, read_journal
 
@@ -77,10 +79,27 @@ def write_tables(run: Path, manifest: Manifest, candidate: Candidate, journal: J
     whole = {name: pa.concat_tables(parts) if parts else EVIDENCE[name].empty_table() for name, parts in tables.items()}
     whole["operations"] = journal.tables["operations"]
     whole["faults"] = journal.tables["faults"]
+    tables["rpcs"].append(_messages(run, manifest))
     _write(run / TABLES, whole)
 
 
 def read_run_journal(run: Path) -> JournalContents:
+    (run / RPCS).unlink(missing_ok=True)
+
+
+def _messages(run: Path, manifest: Manifest) -> pa.Table:
+    """What the nodes sent each other: as it was read while the run went on, else from the captures."""
+    ahead_ns = {node.name: node.clock_ahead_ns for node in manifest.nodes}
+    try:
+        raw = read_target(run / RPCS)
+    except (OSError, pa.ArrowException):
+        listeners = [
+            Listener(node.name, node.address, str(run / NODES / node.name / CAPTURE)) for node in manifest.nodes
+        ]
+        # Nobody told of a capture that did not come to its end whether it lost packets.
+        whole = {capture.node for capture in manifest.captures if capture.whole}
+        raw = read_captures(manifest.nodes[0].port, listeners, set(ahead_ns) - whole)
+    return on_the_controllers_clock(raw, manifest.run_id, manifest.started_monotonic_ns, ahead_ns)
     """The journal of a stored run."""
     return read_journal(run / JOURNAL)
 

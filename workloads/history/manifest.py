@@ -57,6 +57,24 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
     defects: tuple[str, ...] = ()
     provenance: dict[str, str] = {}
     """file name → SHA-256 of everything that was run, plus commit or release"""
+    withheld: tuple[str, ...] = ()
+    """tables that its description says it has not, and ``state-changes`` where not every one is told: no check is made of them"""
+
+
+class CaptureEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What was captured of the messages that one node and the others sent each other."""
+
+    node: str
+    packets: int = 0
+    lost: int = 0
+    """packets that found no room: what is in no capture may have been sent all the same"""
+    problem: str = ""
+    """why there is no capture, or why it ended early"""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that the node sent and received is there."""
+        return not self.lost and not self.problem
 
 
 class PhaseEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +130,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """(from ns, to ns) in which the controller itself did not run"""
     spark_started_ns: int | None = None
     spark_ready_ns: int | None = None
+    captures: tuple[CaptureEntry, ...] = ()
+    """of each node; none, where it was not tried or the controller did not come to its end"""
     machine: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 

@@ -1,6 +1,6 @@
 """The kernel's ring of packets (AF_PACKET with TPACKET_V3): every TCP segment of one port that a namespace sends or receives.
 
-The kernel copies packets into blocks of shared memory and gives a block away when it is full or a tenth of a second old, so that
+The kernel copies packets into blocks of shared memory and gives a block away when it is full or a twentieth of a second old, so that
 nobody is woken for a packet, and the ring's size needs no privilege as a large socket buffer would. Linux's
 ``Documentation/networking/packet_mmap.rst`` tells the layout. Standard library only: it also runs on machines of a run.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 BLOCK_BYTES = 1 << 18
 BLOCKS = 96
 """24 MiB: more than a second of what a veth pair carries between controllers under load"""
-RETIRE_MS = 100
+RETIRE_MS = 50
 """the age at which the kernel gives away a block that is not full"""
 
 _SOL_PACKET, _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 263, 5, 6, 10

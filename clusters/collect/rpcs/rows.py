@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from clusters.collect.rpcs.conversation import Message
-from clusters.collect.rpcs.messages import API_VERSIONS, FETCH, FETCH_SNAPSHOT, Content
+from clusters.collect.rpcs.messages import API_VERSIONS, BEGIN_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, Content
 from clusters.evidence.schema import RPCS
 from clusters.wire.reference_messages import READ_OFFSET
 
@@ -22,7 +22,7 @@ RAW = pa.schema(
 )
 """rows whose times are still those of the capturing nodes' own clocks: ``sent_by`` and ``delivered_by`` say whose"""
 
-_MANY = frozenset({FETCH, FETCH_SNAPSHOT, API_VERSIONS, READ_OFFSET})
+_MANY = frozenset({FETCH, FETCH_SNAPSHOT, API_VERSIONS, BEGIN_QUORUM_EPOCH, READ_OFFSET})
 _CONTENT = tuple(Content.__dataclass_fields__)
 _ALIKE = ("version", "epoch", "asked_epoch", "leader", "replica", "replica_directory_id", "error", "diverging_epoch")
 

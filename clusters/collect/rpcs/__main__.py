@@ -1,0 +1,13 @@
+"""``python -m clusters.collect.rpcs JOB``: see :mod:`.follow`."""
+
+from __future__ import annotations
+
+import sys
+
+from clusters.wire.lean_kio import import_kio
+
+if __name__ == "__main__":
+    import_kio()
+    from clusters.collect.rpcs.follow import main
+
+    sys.exit(main(sys.argv[1]))
