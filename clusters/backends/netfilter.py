@@ -17,7 +17,7 @@ Message = tuple[int, int, bytes]
 
 INPUT, OUTPUT = 1, 3
 """hooks: what arrives here, what is sent from here"""
-BEFORE_NAT, AT_NAT, AFTER_NAT = -300, -100, 0
+BEFORE_NAT, AFTER_TRACKING, AT_NAT, AFTER_NAT = -300, -150, -100, 0
 """priorities of chains"""
 DROP, ACCEPT = 0, 1
 NETWORK_HEADER, TRANSPORT_HEADER = 1, 2
@@ -39,6 +39,7 @@ _OWNED = 0x2
 _SYN, _SYN_OR_ACK, _TCP = 0x02, 0x12, 6
 _META_MARK, _META_L4PROTO = 3, 16
 _TCP_RESET = 1
+_CT_STATE, _CT_STATE_NEW = 0, 8
 _EQUAL, _NOT_EQUAL = 0, 1
 _SEQUENCE = itertools.count(1)
 """what a refused transaction leaves unread is never taken for another one's answer"""
@@ -156,9 +157,15 @@ def not_marked(mark: int) -> bytes:
 
 def opens_connection() -> bytes:
     """SYN without ACK: answers to clients carry ACK, or RST and no SYN."""
-    mask = b"".join(attribute(kind, struct.pack(">I", 1)) for kind in (1, 2, 3))
-    mask += attribute(4 | _NESTED, attribute(1, bytes([_SYN_OR_ACK]))) + attribute(5 | _NESTED, attribute(1, b"\0"))
-    return _load(TRANSPORT_HEADER, TCP_FLAGS, 1) + _expression("bitwise", mask) + _compare(bytes([_SYN]))
+    return _opening_flags() + _compare(bytes([_SYN]))
+
+
+def comes_midway() -> bytes:
+    """The first packet of a connection that is seen here does not open it: it was made before anybody looked."""
+    state = attribute(1, struct.pack(">I", 1)) + attribute(2, struct.pack(">I", _CT_STATE))
+    new = struct.pack("=I", _CT_STATE_NEW)
+    is_new = _expression("ct", state) + _masked(new) + _compare(new)
+    return is_new + _opening_flags() + _compare(bytes([_SYN]), _NOT_EQUAL)
 
 
 def verdict(code: int) -> bytes:
@@ -225,6 +232,19 @@ def _expression(name: str, data: bytes) -> bytes:
 def _load(header: int, offset: int, size: int) -> bytes:
     fields = (1, 1), (2, header), (3, offset), (4, size)
     return _expression("payload", b"".join(attribute(kind, struct.pack(">I", value)) for kind, value in fields))
+
+
+def _opening_flags() -> bytes:
+    return _load(TRANSPORT_HEADER, TCP_FLAGS, 1) + _masked(bytes([_SYN_OR_ACK]))
+
+
+def _masked(mask: bytes) -> bytes:
+    """The loaded value, of which only these bits are left."""
+    told = b"".join(attribute(kind, struct.pack(">I", 1)) for kind in (1, 2)) + attribute(
+        3, struct.pack(">I", len(mask))
+    )
+    told += attribute(4 | _NESTED, attribute(1, mask)) + attribute(5 | _NESTED, attribute(1, bytes(len(mask))))
+    return _expression("bitwise", told)
 
 
 def _compare(value: bytes, how: int = _EQUAL) -> bytes:

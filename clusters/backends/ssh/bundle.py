@@ -14,6 +14,7 @@ _AGENT = "clusters/backends/ssh/agent"
 _COMPANIONS = "clusters/backends/companions"
 _BESIDE = (
     "clusters/backends/local/namespaces.py",
+    "clusters/backends/netfilter.py",
     "clusters/backends/pressure.py",
     "clusters/backends/proc.py",
     "workloads/problem.py",
