@@ -93,6 +93,8 @@ class Check:
     needs: tuple[tuple[str, ...], ...]
     find: Callable[[Tables], DataFrame]
     promises: tuple[str, ...] = ()
+    withheld_by: tuple[str, ...] = ()
+    """what a candidate's description may say that it does not offer, beside tables, and what this check cannot do without"""
     sentence: Callable[[Finding], str] | None = None
     runs_python: bool = False
     """the plan starts Python workers (a kernel)"""

@@ -1,7 +1,7 @@
 """Whether a check may judge a run: its promises, and the evidence that is there.
 
 Three answers, from the manifest and the sizes of the tables alone: it may; it is *not applicable* (the candidate does not promise
-it); or it would be guessing, because evidence is missing (*unknown*, R853-x of nothing is no proof).
+it, or its description says that it leaves no such evidence); or it would be guessing, because evidence is missing (*unknown*, R853-x of nothing is no proof).
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from checker.tables import StoredRun
 
 MAY_BE_EMPTY = frozenset({"faults"})
 """tables that say something by having no rows, as long as the file is there"""
+
+
+NO_EVIDENCE = "offers no evidence of it"
+"""in the reason of a check that is not made for want of evidence, by the candidate's own description"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,21 @@ def gate(check: Check, run: StoredRun) -> Gate:
     absent = [promise for promise in check.promises if promise not in candidate.promises]
     if absent:
         return Gate(False, reason=f"{candidate.name} {candidate.version} does not promise {' and '.join(absent)}")
+    if withheld := _withheld(check, run):
+        return Gate(False, reason=f"{candidate.name} {candidate.version} {NO_EVIDENCE}: {withheld}")
     missing = [text for group in check.needs if (text := _missing(group, run))]
     return Gate(True, missing="; ".join(missing))
+
+
+def _withheld(check: Check, run: StoredRun) -> str:
+    """What the check cannot do without and the candidate says that it does not offer; rows that are there count all the same."""
+    withheld = run.manifest.candidate.withheld
+    lacking = [
+        " or ".join(group)
+        for group in check.needs
+        if all(name in withheld and not is_there(name, run) for name in group)
+    ]
+    return ", ".join([*lacking, *(name for name in check.withheld_by if name in withheld)])
 
 
 def _missing(group: Sequence[str], run: StoredRun) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from checker.gate import NO_EVIDENCE
 from checker.verdict import CheckResult, Kind, Verdict
 from workloads.history.manifest import Manifest
 
@@ -21,11 +22,13 @@ def run_sentence(
         why = "nothing was judged" if first is None else f"{first.check}: {_why(first)}"
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         return f"Nobody can tell whether {tested} is safe: {why}{more}."
+    unmade = [result.check for result in results if result.verdict is None and NO_EVIDENCE in result.reason]
+    without = f" Not checked, since it leaves no evidence for it: {', '.join(unmade)}." if unmade else ""
     judged = sum(result.verdict is not None for result in results)
     exercised = sum(result.verdict is not None and result.exercised > 0 for result in results)
     return (
         f"No violation was found in {tested}: {sum(operations.values())} operations passed {judged} checks, "
-        f"{exercised} of which met a situation in which they could have failed."
+        f"{exercised} of which met a situation in which they could have failed.{without}"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusters.candidates.candidate import Candidate
+from nemesis.store.layout import DESCRIPTION
 from workloads.problem import Problem
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 CANDIDATES = {
     "reference": "the project's own KRaft node, with every promise of the design and defects to switch on",
     "kafka": "Apache Kafka, controllers only, any release from 3.6 (--version) or a local build (--kafka-home)",
+    "FILE.toml": "a program of yours that speaks Kafka's protocol; `nemesis init candidate FILE.toml` writes a commented one",
 }
 
 
@@ -32,6 +34,14 @@ def make_candidate(
 
     Raises Problem (usage) for what does not fit together.
     """
+    if name.endswith(".toml"):
+        given = {
+            "--version": version,
+            "--kafka-home": kafka_home,
+            "--quorum": quorum,
+            "--defect": tuple(defects) or None,
+        }
+        return _described(Path(name), [option for option, value in given.items() if value is not None])
     if name == "reference":
         from clusters.candidates.reference.candidate import ReferenceCandidate
 
@@ -66,9 +76,26 @@ def make_candidate(
     )
 
 
-def stored_candidate(manifest: Manifest) -> Candidate:
+def _described(path: Path, options: Sequence[str]) -> tuple[Candidate, str]:
+    from clusters.candidates.external.candidate import ExternalCandidate
+    from nemesis.candidate_file import load_description
+
+    if options:
+        raise Problem(
+            "option-of-description",
+            f"{' and '.join(options)} cannot be given beside {path}: such a file says itself what is run.",
+            f"Leave {'it' if len(options) == 1 else 'them'} out, or write it into the file.",
+            usage=True,
+        )
+    description = load_description(path)
+    return ExternalCandidate(description), description.quorum
+
+
+def stored_candidate(manifest: Manifest, run: Path) -> Candidate:
     """The candidate of a stored run, to read what its nodes left behind."""
     entry = manifest.candidate
+    if (run / DESCRIPTION).is_file():
+        return _described(run / DESCRIPTION, ())[0]
     if entry.name == "kafka":
         from clusters.candidates.kafka.candidate import KafkaCandidate
 
@@ -76,9 +103,9 @@ def stored_candidate(manifest: Manifest) -> Candidate:
     return make_candidate(entry.name, defects=entry.defects)[0]
 
 
-def client_factory(name: str, workload: str, cluster_id: str) -> ClientFactory:
-    """The clients that drive a candidate with a workload, for one run."""
-    if name == "kafka":
+def client_factory(protocol: str, workload: str, cluster_id: str) -> ClientFactory:
+    """The clients that drive candidates of a protocol (:attr:`.Traits.protocol`) with a workload, for one run."""
+    if protocol == "kafka":
         from workloads.clients.kafka import KAFKA_CLIENTS
 
         return KAFKA_CLIENTS[workload](cluster_id)

@@ -38,7 +38,7 @@ def prepare(run: Path) -> None:
     if (run / TABLES).is_dir() or not (run / JOURNAL).is_dir():
         return
     journal = read_run_journal(run)
-    candidate = stored_candidate(manifest)
+    candidate = stored_candidate(manifest, run)
     collect_leftovers(run, manifest, candidate, journal)
     notes = list(manifest.notes)
     if not journal.closed:

@@ -2,100 +2,41 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from checker.verdict import Verdict
 from nemesis.faults.catalogue import CATALOGUE, GROUPS
 from nemesis.faults.parameters import BREAKING, Value
 from nemesis.scenario import FaultChoice, Scenario, breaks_quorum
-from nemesis.toml_lines import Path, decode_error, line_of, lines_of
+from nemesis.toml_lines import Path, decode_error, lines_of
+from nemesis.toml_reader import Check, Reader, is_number, is_one_of, is_text, is_whole, told_mistakes
 from workloads.problem import Problem
 
 NEEDS = ("faults", "isolations", "leader_changes", "cut_off_operations")
 _HAZARDS = ("static", "dynamic", "any")
 _QUORUM = ("preserved", "unrestricted")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_SHOWN_MISTAKES = 20
-
-Check = Callable[[object], str | None]
-"""says what a value must be, None where it is that"""
-
-
-@dataclass(slots=True)
-class _Reader:
-    source: str
-    lines: dict[Path, int]
-    mistakes: list[tuple[int, str]] = field(default_factory=list)
-
-    def wrong(self, path: Path, what: str) -> None:
-        self.mistakes.append((line_of(self.lines, path), what))
-
-    def unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
-        self.wrong(path, f"unknown {what} {name!r}; {hint}")
-
-    def take(self, table: Mapping[str, Any], path: Path, key: str, check: Check, default: Any) -> Any:
-        if key not in table:
-            return default
-        if (must := check(table[key])) is not None:
-            self.wrong((*path, key), f"{key} must be {must}, not {table[key]!r}.")
-            return default
-        return table[key]
-
-
-def _text(value: object) -> str | None:
-    return None if isinstance(value, str) and value.strip() else "a text"
-
-
-def _number(least: float, most: float) -> Check:
-    def check(value: object) -> str | None:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
-        return None if fits else f"a number from {least:g} to {most:g}"
-
-    return check
-
-
-def _whole(least: int, most: int) -> Check:
-    def check(value: object) -> str | None:
-        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-        return None if fits else f"a whole number from {least} to {most}"
-
-    return check
-
-
-def _one_of(words: Iterable[str]) -> Check:
-    known = tuple(words)
-
-    def check(value: object) -> str | None:
-        return None if isinstance(value, str) and value in known else f"one of {', '.join(known)}"
-
-    return check
-
 
 _KEYS: dict[str, Check] = {
-    "title": _text,
-    "text": _text,
-    "group": _one_of(GROUPS),
-    "nodes": _whole(1, 9),
-    "observers": _whole(0, 9),
-    "warm_up_s": _number(0, 3600),
-    "gap_s": _number(0, 3600),
-    "quorum": _one_of(_QUORUM),
-    "expect": _one_of(each.value for each in Verdict),
+    "title": is_text,
+    "text": is_text,
+    "group": is_one_of(GROUPS),
+    "nodes": is_whole(1, 9),
+    "observers": is_whole(0, 9),
+    "warm_up_s": is_number(0, 3600),
+    "gap_s": is_number(0, 3600),
+    "quorum": is_one_of(_QUORUM),
+    "expect": is_one_of(each.value for each in Verdict),
 }
 _TABLES = ("faults", "needs", "known_hazard")
 _FAULT_KEYS: dict[str, Check] = {
-    "weight": _number(1e-6, 1e6),
-    "replace_share": _number(0, 1),
-    "hold": _number(0.05, 1e4),
-    "lane": _text,
+    "weight": is_number(1e-6, 1e6),
+    "replace_share": is_number(0, 1),
+    "hold": is_number(0.05, 1e4),
+    "lane": is_text,
 }
 
 
@@ -106,7 +47,7 @@ def read_scenario(name: str, text: str, source: str) -> Scenario:
     except tomllib.TOMLDecodeError as error:
         what, line = decode_error(str(error))
         raise _malformed(source, [(line or len(text.splitlines()), f"this is no TOML: {what}.")]) from error
-    reader = _Reader(source, lines_of(text))
+    reader = Reader(source, lines_of(text))
     if not _NAME.fullmatch(name):
         reader.wrong((), f"the file's name {name!r} is the scenario's: letters, digits, and . _ - between.")
     for key in raw:
@@ -129,8 +70,8 @@ def read_scenario(name: str, text: str, source: str) -> Scenario:
         quorum_preserving=preserving,
         expect=got["expect"],
         faults=_faults(reader, raw, preserving=preserving),
-        needs=_table(reader, raw, "needs", NEEDS, _whole(0, 10_000)),
-        known_hazard=_table(reader, raw, "known_hazard", _HAZARDS, _text),
+        needs=_table(reader, raw, "needs", NEEDS, is_whole(0, 10_000)),
+        known_hazard=_table(reader, raw, "known_hazard", _HAZARDS, is_text),
         written=text,
     )
     if reader.mistakes:
@@ -138,7 +79,7 @@ def read_scenario(name: str, text: str, source: str) -> Scenario:
     return scenario
 
 
-def _faults(reader: _Reader, raw: Mapping[str, Any], *, preserving: bool) -> tuple[FaultChoice, ...]:
+def _faults(reader: Reader, raw: Mapping[str, Any], *, preserving: bool) -> tuple[FaultChoice, ...]:
     entries = raw.get("faults", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         reader.wrong(("faults",), "faults must be tables: write [[faults]] above each one.")
@@ -151,7 +92,7 @@ def _faults(reader: _Reader, raw: Mapping[str, Any], *, preserving: bool) -> tup
     return tuple(choice for choice in found if choice is not None)
 
 
-def _fault(reader: _Reader, entry: Mapping[str, Any], path: Path, *, preserving: bool) -> FaultChoice | None:
+def _fault(reader: Reader, entry: Mapping[str, Any], path: Path, *, preserving: bool) -> FaultChoice | None:
     name = entry.get("fault")
     if not isinstance(name, str):
         reader.wrong(path, 'fault is missing: fault = "kill-leader", say; `nemesis list faults` shows all.')
@@ -193,7 +134,7 @@ def _fault(reader: _Reader, entry: Mapping[str, Any], path: Path, *, preserving:
     return choice
 
 
-def _table(reader: _Reader, raw: Mapping[str, Any], key: str, known: Iterable[str], check: Check) -> dict[str, Any]:
+def _table(reader: Reader, raw: Mapping[str, Any], key: str, known: Iterable[str], check: Check) -> dict[str, Any]:
     table = raw.get(key, {})
     if not isinstance(table, dict):
         reader.wrong((key,), f"{key} must be a table: write [{key}] above its keys.")
@@ -205,9 +146,5 @@ def _table(reader: _Reader, raw: Mapping[str, Any], key: str, known: Iterable[st
 
 
 def _malformed(source: str, mistakes: list[tuple[int, str]]) -> Problem:
-    told = [f"{source}:{line}: {what}" for line, what in sorted(mistakes)[:_SHOWN_MISTAKES]]
-    if len(mistakes) > len(told):
-        told.append(f"… and {len(mistakes) - len(told)} more")
-    return Problem(
-        "scenario-malformed", "\n         ".join(told), "`nemesis list faults` shows faults and parameters.", usage=True
-    )
+    told = told_mistakes(source, mistakes)
+    return Problem("scenario-malformed", told, "`nemesis list faults` shows faults and parameters.", usage=True)

@@ -156,6 +156,7 @@ LEGAL_TRANSITIONS = Check(
     title="Nodes change their state only as the protocol allows.",
     situation="changes of state",
     needs=(("node_events",),),
+    withheld_by=("state-changes",),
     find=_find,
     sentence=_say,
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
 from clusters.cluster import HERE, Launch, NodeSpec, Site
+from clusters.wire.metadata_topic import PARTITION_NAME
 from workloads.history.manifest import CandidateEntry, Manifest, Timers
 
 
@@ -27,6 +29,8 @@ class Quorum:
     seed: int
     site: Site = HERE
     """what nodes call the controller's files and programs"""
+    formatted: Mapping[str, str] = field(default_factory=dict)
+    """node → directory id of the disk that it has now, for nodes that are launched"""
 
     @property
     def voters(self) -> tuple[NodeSpec, ...]:
@@ -42,8 +46,46 @@ class Disk:
     assigned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DiskFiles:
+    """Where things lie on a disk, as patterns (:meth:`pathlib.Path.glob`) relative to it. The defaults are Kafka's."""
+
+    everything: tuple[str, ...] = ("*.*", f"{PARTITION_NAME}/*")
+    """all files that a node keeps on its disk: what a copy of the disk holds"""
+    kinds: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "segment": f"{PARTITION_NAME}/*.log",
+            "quorum-state": f"{PARTITION_NAME}/quorum-state",
+            "snapshot": f"{PARTITION_NAME}/*-*.checkpoint",
+        }
+    )
+    """kind of file that a fault damages → the files of that kind; a kind that the candidate has not is absent"""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the framework must know of a candidate before anything of it is installed."""
+
+    protocol: str
+    """whose client-facing protocol it speaks, which decides clients, pace and options: ``kafka``, ``reference``"""
+    stop_signal: int = signal.SIGTERM
+    """what asks a node to end in good order"""
+    stop_patience_s: float | None = None
+    """how long that may take; None: the framework's own"""
+    timers: Mapping[str, int] = field(default_factory=dict)
+    """timers of :class:`workloads.history.manifest.Timers`, in ms, that the candidate has whatever it is asked for"""
+    disk: DiskFiles = field(default_factory=DiskFiles)
+    description: str = ""
+    """the text of the file that describes it, kept with each run; empty for a candidate that is part of the project"""
+
+
 class Candidate(Protocol):
     """One implementation, in one release and configuration. ``entry`` is filled after :meth:`install`."""
+
+    @property
+    def traits(self) -> Traits:
+        """What it is like."""
+        ...
 
     @property
     def workloads(self) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -19,14 +19,33 @@ from clusters.wire.metadata_topic import PARTITION_NAME
 from workloads.history.manifest import Manifest
 from workloads.problem import Problem
 
+_META_PROPERTIES = meta_properties.NAME
+_QUORUM_STATE = f"{PARTITION_NAME}/{quorum_state.NAME}"
 
-def collect_disk(run: Path, manifest: Manifest, node: str, decode: Decode) -> dict[str, pa.Table]:
+
+@dataclass(frozen=True, slots=True)
+class DiskPlaces:
+    """Where things lie on a disk, relative to it; empty for what a candidate does not have. The defaults are Kafka's."""
+
+    meta_properties: str = _META_PROPERTIES
+    log: str = PARTITION_NAME
+    quorum_state: str = _QUORUM_STATE
+    snapshots: str = PARTITION_NAME
+
+
+KAFKA_PLACES = DiskPlaces()
+
+
+def collect_disk(
+    run: Path, manifest: Manifest, node: str, decode: Decode, places: DiskPlaces = KAFKA_PLACES
+) -> dict[str, pa.Table]:
     """Read every collection of one node: table name → rows.
 
-    The files lie in a collection as they lay in the data directory: ``meta.properties`` and ``__cluster_metadata-0/``. The
-    directory id of a row is the one on that disk, and the collection's where the release writes none. What cannot be read (a torn
-    ``quorum-state``, a segment or snapshot that is damaged or foreign) becomes the ``problem`` of the copy's row in ``quorum_states``: of
-    a damaged log no record counts as evidence, and no end either, since what lay behind the damage is not known.
+    The files lie in a collection as they lay in the data directory. The directory id of a row is the one on that disk, and the
+    collection's where the release writes none. Where a candidate keeps no ``quorum-state``, there are rows of damage only. What
+    cannot be read (a torn ``quorum-state``, a segment or snapshot that is damaged or foreign) becomes the ``problem`` of the copy's
+    row in ``quorum_states``: of a damaged log no record counts as evidence, and no end either, since what lay behind the damage is
+    not known.
     """
     try:
         collections = read_collections(run, node)
@@ -38,16 +57,18 @@ def collect_disk(run: Path, manifest: Manifest, node: str, decode: Decode) -> di
         ) from error
     tables: dict[str, list[pa.Table]] = {"log_entries": [], "quorum_states": [], "snapshots": []}
     for collection, directory in collections:
-        identity = _directory_id(collection, directory)
-        partition = directory / PARTITION_NAME
-        log, damaged_log = _log(partition, decode)
-        snapshots, damaged_snapshot = _snapshots(partition)
-        stored = quorum_state.read_quorum_state(partition / quorum_state.NAME)
+        identity = _directory_id(collection, directory, places)
+        log, damaged_log = _log(directory / places.log, decode) if places.log else (Log(LogColumns()), None)
+        snapshots, damaged_snapshot = _snapshots(directory / places.snapshots) if places.snapshots else ([], None)
+        stored = StoredQuorumState()
+        if places.quorum_state:
+            stored = quorum_state.read_quorum_state(directory / places.quorum_state)
         problem = "; ".join(filter(None, (stored.problem, damaged_log, damaged_snapshot))) or None
         tables["log_entries"].append(_log_table(manifest.run_id, identity, collection, log))
-        tables["quorum_states"].append(
-            _quorum_state_table(manifest.run_id, identity, collection, log, replace(stored, problem=problem))
-        )
+        if places.quorum_state or problem:
+            tables["quorum_states"].append(
+                _quorum_state_table(manifest.run_id, identity, collection, log, replace(stored, problem=problem))
+            )
         tables["snapshots"].append(_snapshot_table(manifest.run_id, identity, collection, snapshots))
     schemas = {"log_entries": LOG_ENTRIES, "quorum_states": QUORUM_STATES, "snapshots": SNAPSHOTS}
     return {name: pa.concat_tables(parts) if parts else schemas[name].empty_table() for name, parts in tables.items()}
@@ -67,8 +88,10 @@ def _snapshots(partition: Path) -> tuple[list[StoredSnapshot], str | None]:
         return [], damage.what
 
 
-def _directory_id(collection: Collection, directory: Path) -> str | None:
-    properties = meta_properties.read_meta_properties(directory / meta_properties.NAME)
+def _directory_id(collection: Collection, directory: Path, places: DiskPlaces) -> str | None:
+    if not places.meta_properties:
+        return collection.directory_id
+    properties = meta_properties.read_meta_properties(directory / places.meta_properties)
     if properties is None or properties.directory_id is None:
         return collection.directory_id
     return properties.directory_id

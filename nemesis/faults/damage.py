@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusters.candidates.candidate import DiskFiles
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
 from nemesis.faults.process import TOGETHER, aim_by_role, kill_all, start_all, start_and_wait, stayed_down
 from nemesis.faults.schedule import PlannedFault
-
-_SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class DamageFile:
         folder = field.nodes.folder(node)
         copy, seen = folder / f"damage-{aim.number}", folder / f"damage-{aim.number}.seen"
         field.nodes.copy_disk(node, copy)
-        path = find_file(copy, self.file)
+        path = find_file(copy, field.nodes.disk_files, self.file)
         if path is None:
             shutil.rmtree(copy)
             return Effect(False, f"{node} has no {self.file} to damage")
@@ -131,14 +129,11 @@ class RestoreOldDisk:
         return field.nodes.folder(node) / f"old-disk-{aim.number}"
 
 
-def find_file(disk: Path, file: str) -> Path | None:
+def find_file(disk: Path, files: DiskFiles, kind: str) -> Path | None:
     """The newest file of a kind (``segment``, ``quorum-state``, ``snapshot``) that has content."""
-    found = {
-        "segment": sorted(disk.rglob("*.log")),
-        "quorum-state": sorted(disk.rglob("quorum-state")),
-        "snapshot": sorted(path for path in disk.rglob("*.checkpoint") if _SNAPSHOT.fullmatch(path.name)),
-    }[file]
-    return next((path for path in reversed(found) if path.stat().st_size), None)
+    pattern = files.kinds.get(kind)
+    found = sorted(disk.glob(pattern)) if pattern else []
+    return next((path for path in reversed(found) if path.is_file() and path.stat().st_size), None)
 
 
 def flipped(data: bytes, bits: int, chance: random.Random) -> tuple[bytes, list[int]]:

@@ -12,7 +12,7 @@ from nemesis.life.plan import RunPlan
 from nemesis.life.progress import Progress
 from nemesis.life.run import Run
 from nemesis.machine import describe
-from nemesis.store.layout import SCENARIO, new_run, run_id
+from nemesis.store.layout import DESCRIPTION, SCENARIO, new_run, run_id
 from nemesis.store.manifest import write_manifest
 from workloads.history.manifest import CandidateEntry, Manifest, NodeEntry
 
@@ -70,6 +70,8 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
     )
     (folder / SCENARIO).write_text(options.scenario.written, encoding="utf-8")
     write_manifest(folder, manifest)
+    if described := plan.candidate.traits.description:
+        (folder / DESCRIPTION).write_text(described, encoding="utf-8")
     return Run(plan, folder, manifest, progress)
 
 

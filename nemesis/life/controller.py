@@ -119,7 +119,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster, captures: Captures
         listener = run.plan.candidate.voter_listener
         changes = VoterChanges(connect, quorum.cluster_id, listener) if listener is not None else None
         where = Field(cluster, nodes, sampler, run.now_ns, patience, voter_changes=changes, shims=run.shims)
-        clients = client_factory(run.plan.options.candidate, run.plan.workload.name, quorum.cluster_id)
+        clients = client_factory(run.plan.candidate.traits.protocol, run.plan.workload.name, quorum.cluster_id)
         await _drive(run, journal, where, Access(connect, nodes.names, clients))
         async with _phase(run, journal, "stop", "stopping the nodes and collecting what they left"):
             await _end(background)

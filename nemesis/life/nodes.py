@@ -9,15 +9,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from clusters.backends.shim.preload import Shim, with_shims
-from clusters.candidates.candidate import Candidate, Quorum
+from clusters.candidates.candidate import Candidate, DiskFiles, Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.collect.collection import Collection
-from clusters.wire.metadata_topic import PARTITION_NAME
 from nemesis.store.evidence import write_collection
 from workloads.problem import Problem
 
@@ -25,8 +24,6 @@ Record = Callable[[str, Mapping[str, Any]], None]
 """Writes one row of a table into the journal."""
 
 _KILL_WAIT_S = 5.0
-_WHOLE_DISK = ("*.*", f"{PARTITION_NAME}/*")
-"""everything that a node of controllers only keeps in its data directory"""
 
 
 @dataclass(slots=True)
@@ -113,7 +110,8 @@ class Nodes:
         with life.lock:
             life.incarnation += 1
             (spec.directory / "output").mkdir(exist_ok=True)
-            launch = self._candidate.launch(self._quorum, spec, life.incarnation)
+            formatted = {name: life.directory_id} if life.directory_id else {}
+            launch = self._candidate.launch(replace(self._quorum, formatted=formatted), spec, life.incarnation)
             launch = with_shims(launch, self._shims, spec, life.incarnation, self._quorum.site)
             self._event(name, "start")
             self._cluster.start(name, launch)
@@ -130,14 +128,16 @@ class Nodes:
         return was_alive
 
     def stop(self, name: str, patience_s: float) -> bool:
-        """End the node's process with SIGTERM, after ``patience_s`` with SIGKILL; False when it had to be killed."""
+        """Ask the node's process to end, and after the candidate's own patience, else ``patience_s``, kill it; False when it had to be."""
         life = self._lives[name]
         with life.lock:
             if not self._cluster.alive(name):
                 self._ended(name, "crash")
                 return False
-            self._cluster.signal(name, signal.SIGTERM)
-            graceful = self._cluster.wait_exit(name, patience_s)
+            traits = self._candidate.traits
+            self._cluster.signal(name, traits.stop_signal)
+            own_s = traits.stop_patience_s
+            graceful = self._cluster.wait_exit(name, patience_s if own_s is None else own_s)
             if not graceful:
                 self._cluster.signal(name, signal.SIGKILL)
             self._ended(name, "stop" if graceful else "kill")
@@ -171,11 +171,16 @@ class Nodes:
             self.format(name, first=False)
             return old, life.directory_id
 
+    @property
+    def disk_files(self) -> DiskFiles:
+        """Where things lie on a node's disk."""
+        return self._candidate.traits.disk
+
     def copy_disk(self, name: str, target: Path) -> None:
         """Copy all files of the disk of a node that is down into the new directory ``target``."""
         with self._lives[name].lock:
             target.mkdir(parents=True)
-            self._cluster.fetch(name, _WHOLE_DISK, target)
+            self._cluster.fetch(name, self.disk_files.everything, target)
 
     def put_disk(self, name: str, copy: Path, kind: str, detail: str) -> None:
         """Move the disk of a node that is down aside, and make ``copy``, which is gone then, its disk: same identity, other content.

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clusters.backends.backend import Place
-from clusters.candidates.candidate import Candidate
+from clusters.candidates.candidate import Candidate, DiskFiles
 from nemesis.candidates import make_candidate
 from nemesis.faults.capabilities import refuse_unable
-from nemesis.faults.catalogue import LINK_CHANGES
+from nemesis.faults.catalogue import CATALOGUE, LINK_CHANGES
 from nemesis.faults.schedule import NS, PlannedFault, draw_lanes
 from nemesis.faults.targets import count_of
 from nemesis.scenario import DAMAGE, Scenario, check_nodes
@@ -88,10 +90,13 @@ def plan_run(options: RunOptions) -> RunPlan:
         quorum=options.quorum,
         defects=options.defects,
     )
+    traits = candidate.traits
+    options = replace(options, timers=msgspec.structs.replace(options.timers, **traits.timers))
     voters = options.nodes or options.scenario.nodes
     observers = options.scenario.observers if options.observers is None else options.observers
     refuse_unable(options.scenario, options.cluster)
     _refuse_voter_changes(options, candidate)
+    _refuse_damage(options.scenario, traits.disk)
     _check_sizes(options, voters, observers)
     work = find_workload(options.workload or candidate.workloads[0])
     if work.name not in candidate.workloads:
@@ -101,7 +106,7 @@ def plan_run(options: RunOptions) -> RunPlan:
             f"It serves {', '.join(candidate.workloads)}.",
             usage=True,
         )
-    pace = work.pace[options.candidate]
+    pace = work.pace[traits.protocol]
     pace = Pace(
         options.rate or pace.rate,
         options.concurrency or max(pace.concurrency, 2 * (voters + observers)),
@@ -115,7 +120,7 @@ def plan_run(options: RunOptions) -> RunPlan:
         voters=voters,
         observers=observers,
         workload=work,
-        workload_options=dict(work.candidate_options.get(options.candidate, {})),
+        workload_options=dict(work.candidate_options.get(traits.protocol, {})),
         pace=pace,
         schedule=schedule,
         needs=_needs(options.scenario, schedule),
@@ -132,6 +137,18 @@ def _refuse_voter_changes(options: RunOptions, candidate: Candidate) -> None:
             "Voters change on Apache Kafka 3.9 or newer with a dynamic quorum: --candidate kafka.",
             usage=True,
         )
+
+
+def _refuse_damage(scenario: Scenario, disk: DiskFiles) -> None:
+    for choice in scenario.faults:
+        kind = CATALOGUE[choice.fault].values(dict(choice.parameters)).get("file")
+        if isinstance(kind, str) and kind not in disk.kinds:
+            raise Problem(
+                "file-kind-unknown",
+                f"{choice.fault} damages a {kind}, and nobody has said where this candidate keeps one.",
+                f"Say it in [disk] of its description ({kind.replace('-', '_')}), or aim at {' or '.join(disk.kinds) or 'no file'}.",
+                usage=True,
+            )
 
 
 def _check_sizes(options: RunOptions, voters: int, observers: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from clusters.candidates.candidate import Disk, Quorum
+from clusters.candidates.candidate import Disk, Quorum, Traits
 from clusters.candidates.kafka import configuration, formatting, install
 from clusters.candidates.kafka.class_archive import class_archive
 from clusters.candidates.kafka.evidence import read_evidence
@@ -66,6 +66,11 @@ class KafkaCandidate:
     def release(self) -> Release:
         """The release that is run."""
         return self._release
+
+    @property
+    def traits(self) -> Traits:
+        """Kafka's own of everything."""
+        return Traits("kafka")
 
     @property
     def workloads(self) -> Sequence[str]:

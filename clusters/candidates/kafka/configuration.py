@@ -112,10 +112,11 @@ def _log4j2() -> str:
 
 def properties_text(settings: Mapping[str, str]) -> str:
     """Write settings as a Java properties file: Latin-1, with escapes, because Kafka loads it from a stream of bytes."""
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+    return "".join(f"{name}={escaped(value)}\n" for name, value in settings.items())
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """A value as a Java properties file writes it."""
     units = value.replace("\\", "\\\\").encode("utf-16-be")
     codes = [int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2)]
     return "".join(chr(code) if code < 0x7F else f"\\u{code:04x}" for code in codes)

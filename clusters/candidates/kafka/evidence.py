@@ -8,13 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from clusters.candidates.kafka.node_log import collect_outputs
-from clusters.collect.collection import read_collections
 from clusters.collect.disk import collect_disk
 from clusters.collect.log_segments import Decode
-from clusters.collect.meta_properties import NAME, read_meta_properties
+from clusters.collect.outputs import disks
 from clusters.wire.metadata_records import effect
 from clusters.wire.problems import WireError
-from workloads.history.manifest import Manifest, NodeEntry
+from workloads.history.manifest import Manifest
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> tuple[str, int | None, int | None] | None:
@@ -34,21 +33,3 @@ def read_evidence(manifest: Manifest, run: Path) -> Iterator[tuple[str, pa.Table
     for node in manifest.nodes:
         yield from collect_disk(run, manifest, node.name, decode).items()
         yield "node_events", collect_outputs(run, manifest, node.name, disks(run, node))
-
-
-def disks(run: Path, node: NodeEntry) -> dict[int, str | None]:
-    """Incarnation → directory id of the disk that it ran on.
-
-    The first copy after a process tells its disk; a later one may be of a disk that was wiped since. The last process of an
-    interrupted run has none, and the live disk tells its id.
-    """
-    known: dict[int, str | None] = {}
-    for collection, directory in read_collections(run, node.name):
-        written = read_meta_properties(directory / NAME)
-        known.setdefault(collection.incarnation, (written and written.directory_id) or collection.directory_id)
-    live = read_meta_properties(run / "nodes" / node.name / "data" / NAME)
-    last = (live and live.directory_id) or (known[max(known)] if known else node.directory_id)
-    started = [int(path.stem) for path in (run / "nodes" / node.name / "output").glob("*.log") if path.stem.isdigit()]
-    for incarnation in started:
-        known.setdefault(incarnation, last)
-    return known

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,10 @@ from clusters.candidates.kafka.log_lines import (
     Vote,
     read_line,
 )
+from clusters.collect.outputs import began_wall_ns, outputs, whole_lines
 from clusters.evidence.identity import node_name
 from clusters.evidence.schema import NODE_EVENTS
 from workloads.history.manifest import Manifest
-from workloads.problem import Problem
 
 Row = dict[str, Any]
 _LINE_CHARACTERS_MAX = 2000
@@ -55,10 +54,9 @@ def collect_outputs(run: Path, manifest: Manifest, node: str, directory_ids: dic
 
     Raises Problem ``damaged-output`` for a file that is not named by its incarnation.
     """
-    ahead_ns = next((each.wall_ahead_ns for each in manifest.nodes if each.name == node), 0)
-    began_ns = started_wall_ns(manifest) + ahead_ns
+    began_ns = began_wall_ns(manifest, node)
     rows: list[Row] = []
-    for incarnation, path in _outputs(run / "nodes" / node / "output"):
+    for incarnation, path in outputs(run, node):
         head = {
             "run_id": manifest.run_id,
             "node": node,
@@ -70,30 +68,9 @@ def collect_outputs(run: Path, manifest: Manifest, node: str, directory_ids: dic
     return pa.Table.from_pylist(rows, schema=NODE_EVENTS)
 
 
-def started_wall_ns(manifest: Manifest) -> int:
-    """The wall clock at the start of the run, in nanoseconds since 1970."""
-    at = datetime.fromisoformat(manifest.started_at)
-    if at.tzinfo is None:
-        raise Problem("damaged-manifest", f"started_at is {manifest.started_at!r}, a time without its zone.")
-    return round(at.timestamp() * 1_000_000) * 1000
-
-
-def _outputs(directory: Path) -> list[tuple[int, Path]]:
-    found = []
-    for path in directory.glob("*.log"):
-        if not path.stem.isdigit():
-            raise Problem(
-                "damaged-output",
-                f"{path} is not named by an incarnation (1.log, 2.log, …).",
-                "Remove it, and check the run again.",
-            )
-        found.append((int(path.stem), path))
-    return sorted(found)
-
-
 def _events(path: Path, process: _Process, began_ns: int) -> Iterator[tuple[int | None, Row]]:
     ts_ns: int | None = None
-    for text in _whole_lines(path):
+    for text in whole_lines(path):
         line = read_line(text)
         if line is None:
             continue
@@ -105,14 +82,6 @@ def _events(path: Path, process: _Process, began_ns: int) -> Iterator[tuple[int 
             f"{len(process.unknown)} lines about state transitions are not understood, the first: {process.unknown[0]}"
         )
         yield ts_ns, {"kind": "problem", "detail": told}
-
-
-def _whole_lines(path: Path) -> Iterator[str]:
-    """The lines of a file without their ends; what a kill left of the last one is dropped."""
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        for text in lines:
-            if text.endswith("\n"):
-                yield text[:-1]
 
 
 def _ts_ns(line: Line, began_ns: int, previous_ns: int | None) -> int | None:

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from clusters.cache import cache_directory
-from clusters.candidates.candidate import Disk, Quorum
+from clusters.candidates.candidate import Disk, Quorum, Traits
 from clusters.candidates.reference.core.decisions import Decisions
 from clusters.candidates.reference.core.defects import decisions, defect
 from clusters.candidates.reference.server.configuration import NodeAddress, ServerConfig
@@ -54,6 +54,11 @@ class ReferenceCandidate:
     def __init__(self, defects: Sequence[str] = ()) -> None:
         self._defects = tuple(defect(each).name for each in defects)
         self._decisions: Decisions = decisions(self._defects)
+
+    @property
+    def traits(self) -> Traits:
+        """Its disk is laid out like Kafka's, its clients are its own."""
+        return Traits("reference")
 
     @property
     def workloads(self) -> Sequence[str]:

@@ -1,0 +1,187 @@
+"""Lines of a program's output → rows of ``node_events``, by the patterns of its description.
+
+Each file ``output/<incarnation>.log`` is one process; the order of its lines is the order of events. A pattern's named groups are columns
+of the table. Of the rules of one kind the first that matches a line makes its row; rules of different kinds may all make one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from clusters.candidates.external.description import OutputRules, Rule
+from clusters.collect.outputs import began_wall_ns, outputs, whole_lines
+from clusters.evidence.identity import node_name
+from clusters.evidence.schema import NODE_EVENTS
+from workloads.history.manifest import Manifest
+
+Row = dict[str, Any]
+
+SELF = "self"
+"""as a node: the one whose output it is"""
+NODES = ("leader", "peer", "voted_for")
+"""columns that name a node: found as a number or as n1, n2, …"""
+COLUMNS = tuple(
+    name
+    for name in NODE_EVENTS.names
+    if name
+    not in {"run_id", "node", "directory_id", "incarnation", "seq", "ts_ns", "kind", "voters", "checksum", "digest"}
+)
+"""columns that a rule may fill"""
+KINDS = (
+    "start",
+    "state",
+    "vote",
+    "append",
+    "truncate",
+    "high_watermark",
+    "fetch",
+    "apply",
+    "acknowledge",
+    "read",
+    "read_offset",
+    "resign",
+    "fatal",
+    "problem",
+)
+STATES = ("unattached", "voted", "prospective", "candidate", "leader", "follower", "resigned", "observer")
+_TRUE, _FALSE = ("true", "yes", "granted", "1"), ("false", "no", "rejected", "denied", "0")
+_LINE_CHARACTERS_MAX = 2000
+
+
+@dataclass(slots=True)
+class _Process:
+    """What is known of one incarnation while its output is read."""
+
+    node: str
+    last_state: Row = field(default_factory=dict)
+    ts_ns: int | None = None
+    not_understood: list[str] = field(default_factory=list)
+
+
+class OutputReader:
+    """Reads outputs by one description's rules."""
+
+    def __init__(self, how: OutputRules) -> None:
+        self._how = how
+        self._time = re.compile(how.time_match) if how.time_match else None
+        self._rules = tuple((rule, re.compile(rule.match)) for rule in how.rules)
+        self._must = re.compile(how.must_match) if how.must_match else None
+
+    def table(self, run: Path, manifest: Manifest, node: str, directory_ids: Mapping[int, str | None]) -> pa.Table:
+        """All outputs of one node; ``directory_ids`` tells the disk of each incarnation."""
+        began_ns = began_wall_ns(manifest, node)
+        rows: list[Row] = []
+        for incarnation, path in outputs(run, node):
+            head = {
+                "run_id": manifest.run_id,
+                "node": node,
+                "directory_id": directory_ids.get(incarnation),
+                "incarnation": incarnation,
+            }
+            for seq, row in enumerate(self.events(path, node, began_ns)):
+                rows.append({**head, "seq": seq, **row})
+        return pa.Table.from_pylist(rows, schema=NODE_EVENTS)
+
+    def events(self, path: Path, node: str, began_ns: int) -> Iterator[Row]:
+        """The rows of one process, each with ``ts_ns`` and ``kind``."""
+        process = _Process(node)
+        for text in whole_lines(path):
+            yield from self._line(process, text, began_ns)
+        if process.not_understood:
+            told = (
+                f"{len(process.not_understood)} lines with {self._how.must_match!r} are matched by no rule, the first: "
+                f"{process.not_understood[0]}"
+            )
+            yield {"ts_ns": process.ts_ns, "kind": "problem", "detail": told}
+
+    def _line(self, process: _Process, text: str, began_ns: int) -> Iterator[Row]:
+        made: set[str] = set()
+        for rule, pattern in self._rules:
+            if rule.kind in made or (match := pattern.search(text)) is None:
+                continue
+            if not made:
+                process.ts_ns = self._ts_ns(text, began_ns, process.ts_ns)
+            made.add(rule.kind)
+            try:
+                row = self._row(process, rule, match)
+            except ValueError as error:
+                process.not_understood.append(f"{text[:_LINE_CHARACTERS_MAX]} ({error})")
+                continue
+            if rule.kind == "state":
+                process.last_state = row
+            yield {"ts_ns": process.ts_ns, "kind": rule.kind, **row}
+        if not made and self._must is not None and self._must.search(text):
+            process.not_understood.append(text[:_LINE_CHARACTERS_MAX])
+
+    def _row(self, process: _Process, rule: Rule, match: re.Match[str]) -> Row:
+        told: dict[str, str | int | bool | None] = {
+            name: self._how.words.get(value, value) for name, value in match.groupdict().items() if value is not None
+        }
+        row = {name: _value(name, value, process.node) for name, value in {**told, **rule.constants}.items()}
+        for name in rule.carry:
+            if row.get(name) is None:
+                row[name] = process.last_state.get(name)
+        return row
+
+    def _ts_ns(self, text: str, began_ns: int, before_ns: int | None) -> int | None:
+        match = self._time.search(text) if self._time is not None else None
+        if match is None:
+            return before_ns
+        try:
+            return _wall_ns(match["time"], self._how.time_format) - began_ns
+        except ValueError:
+            return before_ns
+
+
+def _wall_ns(text: str, time_format: str) -> int:
+    if time_format in ("epoch_s", "epoch_ms"):
+        return round(float(text) * (1e9 if time_format == "epoch_s" else 1e6))
+    at = datetime.strptime(text, time_format)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return int(at.timestamp()) * 1_000_000_000 + at.microsecond * 1000
+
+
+def _value(column: str, value: str | int | bool | None, node: str) -> Any:
+    """What was found, as the column has it. Raises ValueError for what cannot be that."""
+    if value is None or value == "":
+        return None
+    if column in NODES:
+        if value == SELF:
+            return node
+        text = str(value).removeprefix("n")
+        return None if text.startswith("-") else node_name(int(text))
+    kind = NODE_EVENTS.field(column).type
+    if pa.types.is_boolean(kind):
+        word = str(value).lower()
+        if word not in (*_TRUE, *_FALSE):
+            raise ValueError(f"{column} is {value!r}, neither true nor false")
+        return word in _TRUE
+    if pa.types.is_integer(kind):
+        return int(value)
+    if column in ("state", "previous_state") and value not in STATES:
+        raise ValueError(f"{column} is {value!r}, none of {', '.join(STATES)}")
+    return str(value)[:_LINE_CHARACTERS_MAX]
+
+
+def checked(rule: Rule) -> str | None:
+    """What is wrong with a rule, None when nothing is."""
+    try:
+        groups = re.compile(rule.match).groupindex
+    except re.error as error:
+        return f"match is no pattern: {error}"
+    for name in (*groups, *rule.constants, *rule.carry):
+        if name not in COLUMNS:
+            return f"{name!r} is no column of node_events; there are {', '.join(COLUMNS)}"
+    try:
+        for name, value in rule.constants.items():
+            _value(name, value, "n1")
+    except ValueError as error:
+        return f"set: {error}"
+    return None
