@@ -1,7 +1,8 @@
 """Whether a check may judge a run: its promises, and the evidence that is there.
 
 Three answers, from the manifest and the sizes of the tables alone: it may; it is *not applicable* (the candidate does not promise
-it, or its description says that it leaves no such evidence); or it would be guessing, because evidence is missing (*unknown*, R853-x of nothing is no proof).
+it, or its description says that it leaves no such evidence); or it would be guessing, because evidence is missing (*unknown*,
+R853-x of nothing is no proof).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from nemesis.toml_lines import Path
 from nemesis.toml_reader import Reader, is_one_of
 
 _OUTPUT = ("time", "time_format", "must_match", "words", "rules")
-_RULE = ("kind", "match", "set", "carry")
+_RULE = ("kind", "match", "set", "carry", "refine")
 
 
 def read_layout(reader: Reader, table: Mapping[str, Any]) -> Layout:
@@ -108,11 +108,17 @@ def _rules(reader: Reader, entries: Any) -> tuple[Rule, ...]:
         ):
             reader.wrong(here, 'a rule has kind = "…", match = \'…\', set = { column = value }, carry = ["column"].')
             continue
+        kinds = entry.get("kind", KINDS[0])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        for kind in kinds if isinstance(kinds, list) else [kinds]:
+            if kind not in KINDS:
+                reader.unknown((*here, "kind"), "kind of event", str(kind), KINDS)
         rule = Rule(
-            kind=reader.take(entry, here, "kind", is_one_of(KINDS), KINDS[0]),
+            kinds=tuple(map(str, kinds)) if isinstance(kinds, list) else (),
             match=entry.get("match", ""),
             constants=constants,
             carry=tuple(map(str, carry)),
+            refine=entry.get("refine") is True,
         )
         if (mistake := checked(rule)) is not None:
             reader.wrong((*here, "match"), f"{mistake}.")

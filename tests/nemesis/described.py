@@ -6,8 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-REFERENCE = (
-    f"""
+REFERENCE = """
 name = "stranger"
 version = "1.0"
 quorum = "dynamic"
@@ -16,13 +15,13 @@ promises = [
 ]
 
 [artifacts]
-clusters = "{ROOT}/clusters"
-workloads = "{ROOT}/workloads"
-"""
-    + """
+clusters = "ROOT/clusters"
+workloads = "ROOT/workloads"
 [lists.peers]
 of = "nodes"
-each = '{"node_id":{{each.node_id}},"host":"{{each.address}}","port":{{each.port}},"directory_id":"{{each.directory_id}}","voter":{{each.voter}}}'
+each = '''
+{"node_id": {{each.node_id}}, "host": "{{each.address}}", "port": {{each.port}},
+ "directory_id": "{{each.directory_id}}", "voter": {{each.voter}}}'''
 
 [[files]]
 path = "config/node.json"
@@ -64,5 +63,4 @@ quorum_state = "__cluster_metadata-0/quorum-state"
 [evidence]
 trace = true
 transitions = "kip-996"
-"""
-)
+""".replace("ROOT", str(ROOT))

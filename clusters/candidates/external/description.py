@@ -88,18 +88,20 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One pattern for lines of the output; what it finds becomes a row of ``node_events``."""
+    """One pattern for lines of the output; what it finds becomes a row of ``node_events`` for each of its kinds."""
 
-    kind: str
+    kinds: tuple[str, ...]
     match: str
     constants: Mapping[str, str | int | bool] = field(default_factory=dict)
     carry: tuple[str, ...] = ()
     """columns that, where the line does not tell them, are those of the process's last ``state`` row"""
+    refine: bool = False
+    """it adds to the row that an earlier rule of its kind made of the line, and makes none itself"""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRules:
-    """How a program's output is read. Of the rules of one kind, the first that matches a line makes its row."""
+    """How a program's output is read. Of the rules of one kind, the first that matches a line makes its row, and others may refine it."""
 
     rules: tuple[Rule, ...]
     time_match: str = ""

@@ -1,7 +1,8 @@
 """Lines of a program's output → rows of ``node_events``, by the patterns of its description.
 
 Each file ``output/<incarnation>.log`` is one process; the order of its lines is the order of events. A pattern's named groups are columns
-of the table. Of the rules of one kind the first that matches a line makes its row; rules of different kinds may all make one.
+of the table. Of the rules of one kind the first that matches a line makes its row, which those that refine add to; rules of different
+kinds may all make one.
 """
 
 from __future__ import annotations
@@ -102,23 +103,25 @@ class OutputReader:
             yield {"ts_ns": process.ts_ns, "kind": "problem", "detail": told}
 
     def _line(self, process: _Process, text: str, began_ns: int) -> Iterator[Row]:
-        made: set[str] = set()
+        rows: dict[str, Row] = {}
         for rule, pattern in self._rules:
-            if rule.kind in made or (match := pattern.search(text)) is None:
+            wanted = [kind for kind in rule.kinds if (kind in rows) == rule.refine]
+            if not wanted or (match := pattern.search(text)) is None:
                 continue
-            if not made:
-                process.ts_ns = self._ts_ns(text, began_ns, process.ts_ns)
-            made.add(rule.kind)
             try:
                 row = self._row(process, rule, match)
             except ValueError as error:
                 process.not_understood.append(f"{text[:_LINE_CHARACTERS_MAX]} ({error})")
                 continue
-            if rule.kind == "state":
-                process.last_state = row
-            yield {"ts_ns": process.ts_ns, "kind": rule.kind, **row}
-        if not made and self._must is not None and self._must.search(text):
+            for kind in wanted:
+                rows[kind] = {**rows.get(kind, {}), **row}
+        if rows:
+            process.ts_ns = self._ts_ns(text, began_ns, process.ts_ns)
+        elif self._must is not None and self._must.search(text):
             process.not_understood.append(text[:_LINE_CHARACTERS_MAX])
+        process.last_state = rows.get("state", process.last_state)
+        for kind, row in rows.items():
+            yield {"ts_ns": process.ts_ns, "kind": kind, **row}
 
     def _row(self, process: _Process, rule: Rule, match: re.Match[str]) -> Row:
         told: dict[str, str | int | bool | None] = {
