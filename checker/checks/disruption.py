@@ -5,7 +5,8 @@
 * While fewer than a majority of the voters can reach a node, nobody can have granted it enough pre-votes, so it does not stand as
   candidate (answers that were under way are given the fetch timeout). This needs no luck, and no excuse of starvation holds.
 * Faults that isolate only followers, for longer than any election timeout: the leader that was there, and answered as leader of
-  the same epoch until the heal, is still the leader of that epoch afterwards, until the next fault or as long as the returned
+  the same epoch until the heal (a leader that had lost its majority, since another voter was wiped before, would have resigned by
+  then), is still the leader of that epoch afterwards, until the next fault or as long as the returned
   node needs to stand for election. Not judged where anything else happened to a node, where another fault was still in force when
   this one began, where a node starved after the heal, and where a node that was cut off as leader shortly before comes back (a
   resigned leader may raise the epoch once).
@@ -69,6 +70,7 @@ judged AS (
        AND s.asked_ns >= i.started_ns AND s.ts_ns <= i.ended_ns
     GROUP BY i.run_id, i.fault_id
     HAVING max_by(s.epoch, s.ts_ns) = max(i.leader_epoch) AND max(s.epoch) = max(i.leader_epoch)
+       AND max(s.ts_ns) >= max(i.ended_ns - i.election_ns / 2)
 ),
 kept AS (
     SELECT i.*

@@ -148,6 +148,13 @@ def the_leader_had_changed_before(s: Story) -> None:
     s.sample("n3", 10.0, 8)
 
 
+def the_leader_had_resigned_before(s: Story) -> None:
+    s.life("n1", "start", 0)
+    s.cut("n1", 2.0, 9.0, fault="isolate-follower", leader="n2", leader_epoch=6)
+    s.sample("n2", 4.0, 6)
+    s.sample("n2", 10.0, 8)
+
+
 def another_node_was_killed(s: Story) -> None:
     cut_follower(s)
     s.life("n2", "kill", 9.1)
@@ -331,6 +338,7 @@ CASES = (
         (isolated_at(fault="isolate-follower", leader="n2"), answer("n2", 10.0, 8)),
     ),
     Case("the leader had changed before", the_leader_had_changed_before, NO_DISRUPTION, idle=True),
+    Case("the leader had resigned before", the_leader_had_resigned_before, NO_DISRUPTION, idle=True),
     Case("the leader was killed", another_node_was_killed, NO_DISRUPTION, idle=True),
     Case("another fault goes on", another_fault_goes_on, NO_DISRUPTION, idle=True),
     Case("it had led a moment ago", it_had_led_a_moment_ago, NO_DISRUPTION, idle=True),
