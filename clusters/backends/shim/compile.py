@@ -65,7 +65,9 @@ def shim_library(name: str, say: Say = lambda _: None) -> Path:
             raise Problem("shim-not-compiled", f"{shlex.join(command)} failed: {said}", _REMEDY)
         made.chmod(0o755)
         made.rename(kept)
-    say(f"compiled the library {name} with {compiler[0]} in {time.monotonic() - began:.1f} s, kept in {kept.parent}")
+    say(
+        f"compiled the library {name} with {shlex.join(compiler[:3])} in {time.monotonic() - began:.1f} s, kept in {kept.parent}"
+    )
     return kept
 
 

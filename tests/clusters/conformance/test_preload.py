@@ -1,0 +1,85 @@
+"""A preloaded library on every backend: what it changes for the node alone, and what it tells of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from clusters.backends.shim.clock import ClockShim
+from clusters.backends.shim.compile import shim_library
+from clusters.backends.shim.preload import with_shims
+from clusters.collect.wall_clock import TRUE_CLOCK, Setting, read_changes
+from clusters.shared import Sharing
+from tests.clusters.conformance.lab import PATIENCE_S, SERVER, Lab, within
+
+HOUR_NS = 3_600_000_000_000
+NEAR_NS = 2_000_000_000
+
+
+def test_the_wall_clock_of_a_node_is_faked_while_it_runs_and_after_a_restart(make_lab: Callable[[int], Lab]) -> None:
+    lab = make_lab(1)
+    spec, cluster = lab.specs["n1"], lab.cluster
+    assert isinstance(cluster, Sharing)
+
+    def wall_ns(node: str) -> int:
+        clock = cluster.clocks().get(node)
+        return time.time_ns() + (clock.wall_ahead_ns if clock else 0)
+
+    shim = ClockShim(shim_library("clock"), time.monotonic_ns, wall_ns)
+    cluster.install([shim.library])
+
+    def serve() -> int:
+        site = cluster.site
+        argv = (site.python, "-c", SERVER, spec.address, str(spec.port), site.inside(spec.data))
+        launch = lab.launch("n1", *argv)
+        launch = with_shims(launch, [shim], spec, lab.starts["n1"], site)
+        cluster.start("n1", launch)
+        assert within(PATIENCE_S, lambda: lab.ask("n1", "echo ready", 2.0) == "ready"), lab.output("n1")
+        return lab.starts["n1"]
+
+    def ahead_ns() -> int:
+        answer = lab.ask("n1", "clocks")
+        assert answer is not None
+        wall, monotonic = (int(word) for word in answer.split())
+        assert abs(monotonic - last_monotonic.pop()) < 60 * NEAR_NS
+        last_monotonic.append(monotonic)
+        return wall - wall_ns("n1")
+
+    incarnation = serve()
+    last_monotonic = [int((lab.ask("n1", "clocks") or "").split()[1])]
+    assert abs(ahead_ns()) < NEAR_NS
+    assert shim.answers(cluster, spec).loaded
+
+    now = wall_ns("n1")
+    generation = shim.change(cluster, spec, incarnation, Setting(base_real_ns=now, base_fake_ns=now - HOUR_NS))
+    assert abs(ahead_ns() + HOUR_NS) < NEAR_NS
+    told = shim.answers(cluster, spec)
+    assert (told.generation, told.offset_ns) == (generation, -HOUR_NS)
+    assert told.count > 0
+
+    lab.kill("n1")
+    incarnation = serve()
+    assert abs(ahead_ns() + HOUR_NS) < NEAR_NS, "a restart does not set the clock right"
+    shim.change(cluster, spec, incarnation, TRUE_CLOCK)
+    assert abs(ahead_ns()) < NEAR_NS
+    assert [change.incarnation for change in read_changes(spec.directory)] == [1, 1, 2, 2]
+
+
+def test_a_program_without_the_library_is_told_from_one_whose_clock_is_faked(
+    make_lab: Callable[[int], Lab],
+) -> None:
+    """Without the library in its environment a program is what a static one is with it."""
+    lab = make_lab(1)
+    spec, cluster = lab.specs["n1"], lab.cluster
+    assert isinstance(cluster, Sharing)
+    shim = ClockShim(shim_library("clock"), time.monotonic_ns, lambda _: time.time_ns())
+    cluster.install([shim.library])
+    argv = (cluster.site.python, "-c", SERVER, spec.address, str(spec.port), cluster.site.inside(spec.data))
+    launch = with_shims(lab.launch("n1", *argv), [shim], spec, 1, cluster.site)
+    cluster.start("n1", replace(launch, env={name: text for name, text in launch.env.items() if name != "LD_PRELOAD"}))
+    assert within(PATIENCE_S, lambda: lab.ask("n1", "echo ready", 2.0) == "ready"), lab.output("n1")
+    assert lab.ask("n1", "clocks")
+    told = shim.answers(cluster, spec)
+    assert not told.loaded
+    assert told.count == 0
