@@ -162,6 +162,12 @@ def breaks_quorum(choice: FaultChoice) -> bool:
     return (kind.out_of_service or kind.damages) and choice.targets in BREAKING
 
 
+def loses_voter(choice: FaultChoice) -> bool:
+    """Whether a voter is none any more after the fault, where voters are known by their directory ids (KIP-853)."""
+    kind = CATALOGUE[choice.fault]
+    return kind.acts_as == "wipe" and kind.values(dict(choice.parameters)).get("procedure") == "none"
+
+
 def _load_file(path: Path) -> Scenario:
     try:
         text = path.read_text(encoding="utf-8")

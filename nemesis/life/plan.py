@@ -15,7 +15,7 @@ from nemesis.faults.capabilities import refuse_unable
 from nemesis.faults.catalogue import CATALOGUE, LINK_CHANGES
 from nemesis.faults.schedule import NS, PlannedFault, draw_lanes
 from nemesis.faults.targets import count_of
-from nemesis.scenario import DAMAGE, Scenario, check_nodes
+from nemesis.scenario import DAMAGE, Scenario, check_nodes, loses_voter
 from nemesis.seeds import stream
 from workloads.history.manifest import Timers
 from workloads.problem import Problem
@@ -171,10 +171,7 @@ def _check_sizes(options: RunOptions, voters: int, observers: int) -> None:
 
 def _schedule(options: RunOptions, kind: str, voters: int) -> tuple[PlannedFault, ...]:
     scenario = options.scenario
-    limits = {DAMAGE: (voters - 1) // 2} if scenario.quorum_preserving else {}
-    if kind == "static" and scenario.name == "chaos":
-        # On a static quorum a wiped voter is counted as the one it was (KAFKA-14077): no fault to mix in unlabelled.
-        limits = {DAMAGE: 0}
+    limits = {DAMAGE: _damage_limit(scenario, kind, voters)} if scenario.quorum_preserving else {}
     schedule = draw_lanes(
         [replace(choice, cost=count_of(choice.targets or "", voters)) for choice in scenario.faults],
         duration_ns=int(options.duration_s * NS),
@@ -193,6 +190,17 @@ def _schedule(options: RunOptions, kind: str, voters: int) -> tuple[PlannedFault
             usage=True,
         )
     return schedule
+
+
+def _damage_limit(scenario: Scenario, kind: str, voters: int) -> int:
+    """How many nodes' disks may be damaged in one run that preserves its quorum."""
+    if scenario.group == "chaos" and kind == "static":
+        return 0  # a wiped voter is counted as the one it was (KAFKA-14077): no fault to mix in unlabelled
+    spare = (voters - 1) // 2
+    lost_for_good = any(loses_voter(choice) for choice in scenario.faults)
+    others = any(CATALOGUE[choice.fault].out_of_service and not loses_voter(choice) for choice in scenario.faults)
+    # Where a wiped voter stays an observer, one more node out of service must still leave a majority.
+    return max(spare - 1, 0) if kind == "dynamic" and lost_for_good and others else spare
 
 
 def _needs(scenario: Scenario, schedule: tuple[PlannedFault, ...]) -> dict[str, int]:

@@ -99,13 +99,23 @@ def test_twenty_seconds_hold_what_every_scenario_needs() -> None:
 
 
 def test_the_schedules_of_older_scenarios_are_what_they_were() -> None:
-    """A stored seed must repeat its run: digests of plans that were drawn before there were lanes and parameters."""
+    """A stored seed must repeat its run: digests of plans, most from before there were lanes and parameters."""
     gold = json.loads((Path(__file__).parent / "gold" / "schedules.json").read_text())
     for key, digest in gold.items():
         name, seed = key.split("/")
         options = RunOptions(scenario=load(name), argv=(), seed=int(seed), store=Path("unused"), duration_s=40.0)
         plan = [[f.fault_id, f.fault, f.at_ns, f.hold_ns, f.replaced, f.draw] for f in plan_run(options).schedule]
         assert hashlib.sha256(json.dumps(plan).encode()).hexdigest()[:16] == digest, key
+
+
+def wipes(name: str, voters: int, seed: int) -> int:
+    options = RunOptions(scenario=load(name), argv=(), seed=seed, store=Path("unused"), duration_s=600.0, nodes=voters)
+    return sum(f.fault.startswith("wipe") for f in plan_run(options).schedule)
+
+
+def test_a_wiped_voter_stays_an_observer_so_what_else_happens_must_leave_a_majority_without_it() -> None:
+    assert [max(wipes("chaos", voters, seed) for seed in range(5)) for voters in (3, 5, 7)] == [0, 1, 2]
+    assert wipes("wipe-follower", 3, 1) == 1
 
 
 @given(st.integers(0, 2**32))
