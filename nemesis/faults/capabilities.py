@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from clusters.backends.registry import BACKENDS, find_backend
 from clusters.backends.shim.compile import can_compile
 from nemesis.faults.kinds.kind import CAPABILITY_TEXT, Capability
+from nemesis.faults.relays import obstacle_to_relays
 from nemesis.scenario import Scenario
 from workloads.problem import Problem
 
@@ -17,9 +18,9 @@ EVERYWHERE = frozenset({Capability.LINKS, Capability.PROCESSES, Capability.DISKS
 """what :class:`clusters.cluster.Cluster` demands of every backend"""
 
 OF_BACKEND: Mapping[str, frozenset[Capability]] = {
-    "local": EVERYWHERE | {Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
-    "docker": EVERYWHERE | {Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
-    "ssh": EVERYWHERE | {Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "local": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "docker": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "ssh": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
 }
 
 
@@ -81,7 +82,17 @@ def _probe_preload() -> Ability:
     return Ability(True) if ok else Ability(False, f"no library can be preloaded: {found}. {remedy}")
 
 
-_LOCAL_PROBES = {Capability.PRELOAD: _probe_preload, Capability.CPU: _probe_cpu, Capability.MEMORY: _probe_memory}
+def _probe_relay() -> Ability:
+    reason = obstacle_to_relays()
+    return Ability(not reason, reason)
+
+
+_LOCAL_PROBES = {
+    Capability.RELAY: _probe_relay,
+    Capability.PRELOAD: _probe_preload,
+    Capability.CPU: _probe_cpu,
+    Capability.MEMORY: _probe_memory,
+}
 
 
 def refuse_unable(scenario: Scenario, backend: str) -> None:

@@ -10,6 +10,7 @@ from nemesis.faults.kinds.kind import FaultKind
 from nemesis.faults.kinds.membership import MEMBERSHIP_FAULTS
 from nemesis.faults.kinds.network import LINK_FAULTS
 from nemesis.faults.kinds.process import PROCESS_FAULTS
+from nemesis.faults.kinds.rpc import RPC_FAULTS
 from nemesis.faults.parameters import Value, Values
 
 GROUPS = ("network", "process", "disk", "clock", "membership", "chaos")
@@ -19,6 +20,7 @@ _BASE = {
     kind.name: kind
     for kind in (
         *LINK_FAULTS,
+        *RPC_FAULTS,
         *PROCESS_FAULTS,
         *DISK_FAULTS,
         *CLOCK_FAULTS,

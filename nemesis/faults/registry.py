@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from nemesis.faults.amnesia import WipeBehindLaggards
@@ -15,6 +16,7 @@ from nemesis.faults.membership import ChangeVoters
 from nemesis.faults.partition import Flapping, Partition
 from nemesis.faults.pressure import CpuPressure, MemoryPressure
 from nemesis.faults.process import CrashLoop, Kill, Pause, Restart, Restarts
+from nemesis.faults.rpc import RpcFault, VotesUnheard
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.shapes import SHAPES
 
@@ -26,10 +28,16 @@ def _restarts(values: Mapping[str, Any]) -> Restarts:
     return Restarts(values["order"], values["stagger_ms"])
 
 
+def _rpc(action: str, values: Mapping[str, Any]) -> RpcFault:
+    return RpcFault(action, **{"part": "request", **values})
+
+
 MAKERS: dict[str, Make] = {
     **{name: lambda _: Partition() for name in SHAPES},
     "isolate": lambda v: Partition(v["targets"], v["direction"]),
     "flapping": lambda v: Flapping(v["targets"], v["cut_ms"], v["open_ms"]),
+    **{f"{action}-rpc": partial(_rpc, action) for action in ("drop", "close", "delay", "duplicate")},
+    "votes-unheard": lambda _: VotesUnheard(),
     "kill": lambda v: Kill(v["targets"], _restarts(v)),
     "pause": lambda v: Pause(v["targets"]),
     "restart": lambda v: Restart(v["targets"], _restarts(v)),

@@ -24,7 +24,9 @@ from clusters.links import OPEN
 from nemesis.candidates import client_factory
 from nemesis.faults.execute import execute
 from nemesis.faults.field import Field
+from nemesis.faults.kinds.kind import Capability
 from nemesis.faults.process import start_and_wait
+from nemesis.faults.relays import begin_relays
 from nemesis.life.captures import Captures
 from nemesis.life.nodes import Nodes
 from nemesis.life.progress import Look
@@ -74,6 +76,8 @@ async def control(run: Run) -> Manifest:
             run.shims = await asyncio.to_thread(make_shims, needed, cluster, run.now_ns, run.progress.say)
             libraries = [shim.library for shim in run.shims.values()]
             await asyncio.to_thread(cluster.install, [*run.plan.candidate.artifacts(), *libraries])
+            if Capability.RELAY in run.plan.options.scenario.capabilities():
+                await asyncio.to_thread(begin_relays, cluster)
             captures = Captures(cluster, run.folder, run.progress.say)
             await captures.begin()
         await _live(run, journal, cluster, captures)

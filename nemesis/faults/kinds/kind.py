@@ -22,6 +22,8 @@ class Capability(StrEnum):
     """take CPU away from a node, and measure for how long it waited"""
     MEMORY = "memory"
     """bound the memory of a running node"""
+    RELAY = "relay"
+    """act on single messages between nodes, by a relay in each node's namespace"""
     PRELOAD = "preload"
     """run a node's processes with a library of ours preloaded, and share a file with them"""
 
@@ -32,6 +34,7 @@ CAPABILITY_TEXT = {
     Capability.DISKS: "the files of a node that is down",
     Capability.CPU: "taking CPU away from one node",
     Capability.MEMORY: "bounding the memory of one node",
+    Capability.RELAY: "acting on single messages between nodes",
     Capability.PRELOAD: "preloading a library into a node's processes",
 }
 
