@@ -24,13 +24,14 @@ from tests.clusters.conformance.lab import PATIENCE_S, Lab, carriers, within
 PROJECT = Path(__file__).resolve().parents[3]
 
 CONTROLLER = """
-import json, sys, time
+import json, os, sys, time
 from pathlib import Path
 from clusters.backends.backend import Place
 from clusters.backends.registry import find_backend
 from clusters.cluster import Launch
 
 told = json.loads(sys.argv[1])
+os.environ["COMPANIONS_CARRY"] = told["mark"]
 place = Place(image=told["image"], inventory=told["inventory"] and Path(told["inventory"]))
 run, backend = Path(told["run"]), find_backend(told["backend"])
 nodes = backend.plan(run, 2, 0, place).nodes
@@ -43,6 +44,8 @@ for node in nodes:
     cluster.place(node.name)
     argv = (cluster.site.python, "-c", "import time; time.sleep(600)", told["mark"])
     cluster.start(node.name, Launch(argv, {}, node.directory, node.directory / "output" / "1.log"))
+    if not told["ends"]:
+        cluster.accompany(node.name, "shaper", {"address": node.address})
 print("runs", flush=True)
 if told["ends"]:
     cluster.down()
@@ -86,7 +89,7 @@ def test_the_next_command_removes_what_a_killed_controller_left(ground: Ground, 
     with controller(ground, tmp_path, ledger, mark, ends=False) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["begins\n", "runs\n"]
-        assert len(carriers(mark)) >= 2
+        assert len(carriers(mark)) >= (2 if ground.backend == "ssh" else 4), "nodes, and where they are seen companions"
         assert leftovers.pending(ledger) == []
         process.kill()
     known = entries(ledger)

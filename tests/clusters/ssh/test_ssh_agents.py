@@ -43,6 +43,10 @@ for node in nodes:
     cluster.start(node.name, Launch(("sh", "-c", f"{orphan}; exec sleep 600"), {}, node.directory, node.directory / "1.log"))
 cluster.signal("n2", 19)
 cluster.cut(groups(["n1"], ["n2", "n3"]))
+for node, other in zip(nodes, nodes[1:] + nodes[:1]):
+    cluster.accompany(node.name, "shaper", {"address": node.address})
+    shape = {"key": "a", "towards": [other.address], "shape": {"loss_percent": 1}, "seed": ""}
+    cluster.companion(node.name, "shaper", "shape", **shape)
 print(cluster.lab, flush=True)
 time.sleep(600)
 """
@@ -64,7 +68,7 @@ def carriers(mark: str) -> list[int]:
 
 @pytest.fixture
 def controller(machines, tmp_path):
-    """A controller in a process of its own with three nodes, an orphan each, one of them paused, and links cut."""
+    """A controller in a process of its own with three nodes, an orphan each, one of them paused, links cut, and links shaped."""
     for number in (1, 2, 3):
         machines.run(number, f"nft -f - <<'END'\n{FOREIGN}END")
     name = uuid.uuid4().hex
@@ -84,8 +88,13 @@ def controller(machines, tmp_path):
         machines.run(number, "nft delete table ip foreign")
 
 
+SHAPED = "proto 211"
+"""in our routing rules"""
+
+
 def rules(machines) -> list[str]:
-    return [machines.run(number, "nft list ruleset") for number in range(1, machines.count + 1)]
+    command = f"nft list ruleset; ip rule | grep '{SHAPED}' || true"
+    return [machines.run(number, command) for number in range(1, machines.count + 1)]
 
 
 def foreign_alone(machines) -> str:
@@ -95,7 +104,7 @@ def foreign_alone(machines) -> str:
 def test_when_the_controller_is_killed_the_agents_alone_leave_no_process_and_no_rule(machines, controller, tmp_path):
     process, lab, name = controller
     only_foreign = foreign_alone(machines)
-    assert all("table ip nemesis_" in each and only_foreign in each for each in rules(machines))
+    assert all("table ip nemesis_" in each and only_foreign in each and SHAPED in each for each in rules(machines))
     process.kill()
     process.wait()
     assert within(PATIENCE_S, lambda: not carriers(name) and not carriers(lab))
@@ -127,7 +136,7 @@ def test_when_guardian_and_worker_are_killed_too_the_next_command_removes_the_ru
     process.kill()
     process.wait()
     assert within(PATIENCE_S, lambda: not carriers(name))
-    assert all("table ip nemesis_" in each for each in rules(machines))
+    assert all("table ip nemesis_" in each and SHAPED in each for each in rules(machines))
     (left,) = leftovers.pending(tmp_path / "ledger")
     assert "rules of nftables" in str(left)
     assert all("table ip nemesis_" in each for each in rules(machines))

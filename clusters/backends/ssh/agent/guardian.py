@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from clusters.backends.companions import shaper
 from clusters.backends.local.namespaces import CLONE_NEWNS, CLONE_NEWPID, die_with_parent, mount_proc, unshare
 from clusters.backends.ssh.agent.cache import Cache
 from clusters.backends.ssh.agent.files import Files
@@ -80,7 +81,7 @@ def serve(options: Options) -> int:
     with contextlib.suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL)
     os.waitpid(worker, 0)
-    if not remove_rules(links):
+    if not remove_rules(links) or not remove_routing():
         return RULES_STAY
     if remove:
         shutil.rmtree(options.root, ignore_errors=True)
@@ -223,6 +224,16 @@ def remove_rules(links: Links) -> bool:
             continue
         return True
     return False
+
+
+def remove_routing() -> bool:
+    """Remove the routing rules of a companion that was killed; False when they stay. The machine must be in nobody's use."""
+    try:
+        shaper.sweep()
+    except OSError as error:
+        say(str(error))
+        return False
+    return True
 
 
 def say(text: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clusters.backends.ssh.agent.guardian import RECORD, RUNS, holder, remove_rules, started_ticks
+from clusters.backends.ssh.agent.guardian import RECORD, RUNS, holder, remove_routing, remove_rules, started_ticks
 from clusters.backends.ssh.agent.links import IptablesLinks, Links, LinksError, NftLinks
 
 LAB_MARK = "NEMESIS_LAB"
@@ -62,6 +62,9 @@ def _left(
     left = [f"process {pid}" for pid in _carriers(lab)]
     left += [f"rules of {links.kind}" for links in rules] + [f"files in {root}"]
     trouble = "" if dry_run else _remove(lab, rules, None if keep_files else root)
+    # Another run's own rules are not told apart; its shaper has removed what was there before it began.
+    if not (dry_run or trouble or holder(data) is not None or remove_routing()):
+        trouble = "its routing rules cannot be removed"
     return ("failed", trouble) if trouble else ("left" if dry_run else "removed", ", ".join(left))
 
 

@@ -1,0 +1,247 @@
+"""Delay, loss, repetition, other order, a narrow pipe and resets on one directed link, as the nodes themselves feel it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from clusters.links import OPEN, between
+from tests.clusters.conformance.lab import PATIENCE_S, Lab, within
+from workloads.problem import Problem
+
+COUNT = 200
+
+PEER = r"""
+import json, socket, sys, threading, time
+address, port = sys.argv[1], int(sys.argv[2])
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind((address, port + 1))
+sink = socket.create_server((address, port + 2))
+came, held, accepted, ends = [], [], [], []
+
+def receive():
+    while True:
+        data, sender = datagrams.recvfrom(2000)
+        if data.startswith(b"?"):
+            datagrams.sendto(b"!" + data[1:], sender)
+        else:
+            came.append(int(data))
+
+def drain(peer):
+    try:
+        while data := peer.recv(65536):
+            if data.endswith(b"."):
+                peer.sendall(b"all")
+        ends.append("closed")
+    except OSError as error:
+        ends.append(type(error).__name__)
+
+def accept():
+    while True:
+        peer, _ = sink.accept()
+        threading.Thread(target=drain, args=(peer,), daemon=True).start()
+
+def trips(host, count):
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(1.0)
+        for number in range(int(count)):
+            began = time.monotonic()
+            sock.sendto(b"?%d" % number, (host, port + 1))
+            try:
+                while sock.recv(100) != b"!%d" % number:
+                    pass
+            except OSError:
+                continue
+            found.append((time.monotonic() - began) * 1000)
+    return sorted(found)
+
+def send(host, count, gap_ms):
+    for number in range(int(count)):
+        datagrams.sendto(b"%d" % number, (host, port + 1))
+        time.sleep(float(gap_ms) / 1000)
+
+def got():
+    taken, came[:] = list(came), []
+    late = sum(later < earlier for earlier, later in zip(taken, taken[1:]))
+    return {"all": len(taken), "distinct": len(set(taken)), "late": late}
+
+def waiting():
+    return len(came)
+
+def transfer(host, size):
+    with socket.create_connection((host, port + 2), 10) as far:
+        began = time.monotonic()
+        far.sendall(bytes(int(size)) + b".")
+        assert far.recv(3) == b"all"
+        return time.monotonic() - began
+
+def hold(host):
+    held.append(socket.create_connection((host, port + 2), 10))
+
+def use():
+    try:
+        held[-1].sendall(b".")
+        return held[-1].recv(3).decode() or "closed"
+    except OSError as error:
+        return type(error).__name__
+
+def ended():
+    return ends
+
+for work in (receive, accept):
+    threading.Thread(target=work, daemon=True).start()
+listener = socket.create_server((address, port))
+while True:
+    peer, _ = listener.accept()
+    with peer, peer.makefile("rw") as lines:
+        for line in lines:
+            verb, *arguments = line.split()
+            lines.write(json.dumps(globals()[verb](*arguments)) + "\n")
+            lines.flush()
+"""
+"""one node's program: it calls one of its functions for a line, and answers with the value"""
+
+
+class Peers:
+    """Nodes that run :data:`PEER`, and a shaper beside the first of them."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        for name in lab.names:
+            spec = lab.specs[name]
+            lab.start(name, PEER, spec.address, str(spec.port))
+        for name in lab.names:
+            assert within(PATIENCE_S, lambda name=name: lab.ask(name, "waiting", 2.0) == "0"), lab.output(name)
+        settings = {"address": lab.specs["n1"].address}
+        lab.cluster.accompany("n1", "shaper", settings)
+
+    def call(self, node: str, verb: str, *arguments: object) -> Any:
+        answer = self.lab.ask(node, " ".join(map(str, [verb, *arguments])))
+        assert answer is not None, f"{node} does not answer {verb}"
+        return json.loads(answer)
+
+    def address(self, node: str) -> str:
+        return self.lab.specs[node].address
+
+    def shape(self, **shape: float | str) -> None:
+        """What n1 sends to n2."""
+        towards = [self.address("n2")]
+        self.lab.cluster.companion("n1", "shaper", "shape", key="a", towards=towards, shape=shape, seed="seed")
+
+    def clear(self) -> dict[str, Any]:
+        (counts,) = self.lab.cluster.companion("n1", "shaper", "clear", key="a").values()
+        return dict(counts)
+
+    def sent(self, gap_ms: float = 0.2) -> dict[str, int]:
+        """What has arrived at n2 of the datagrams that n1 sent."""
+        self.call("n1", "send", self.address("n2"), COUNT, gap_ms)
+        return dict(self.arrived(lambda _: False))
+
+    def arrived(self, enough: Callable[[int], bool]) -> dict[str, int]:
+        """Take it as soon as there is enough, or nothing more has come for a while."""
+        last = -1
+        while (now := self.call("n2", "waiting")) != last and not enough(now):
+            last = now
+            within(0.15, lambda: False)
+        return dict(self.call("n2", "got"))
+
+
+@pytest.fixture
+def peers(lab: Lab) -> Iterator[Peers]:
+    made = Peers(lab)
+    yield made
+    lab.cluster.dismiss("n1", "shaper")
+
+
+def test_one_directed_link_is_shaped_and_exact_again_afterwards(peers: Peers) -> None:
+    n1, n2, n3 = (peers.address(node) for node in peers.lab.names)
+    assert peers.call("n1", "trips", n2, 5)[0] < 40
+
+    peers.shape(delay_ms=40)
+    assert peers.call("n1", "trips", n2, 5)[0] >= 40
+    assert peers.call("n1", "trips", n3, 5)[0] < 40
+    peers.lab.cluster.cut(between(["n1"], ["n2"]))
+    assert peers.call("n1", "trips", n2, 1) == []
+    peers.lab.cluster.cut(OPEN)
+    assert len(peers.call("n1", "trips", n2, 3)) == 3
+    counts = peers.clear()
+    assert counts["delayed"] == counts["seen"] >= 9
+    assert counts["echo_ms"][0] >= 40
+
+    peers.shape(loss_percent=30, loss_run=3)
+    got = peers.sent()
+    counts = peers.clear()
+    assert (counts["seen"], got["all"]) == (COUNT, COUNT - counts["lost"])
+    assert 0 < counts["lost"] < COUNT
+
+    peers.shape(duplicate_percent=30)
+    got = peers.sent()
+    counts = peers.clear()
+    assert (got["distinct"], got["all"]) == (COUNT, COUNT + counts["duplicated"])
+    assert counts["duplicated"] > 0
+
+    peers.shape(reorder_percent=20, reorder_ms=20)
+    got = peers.sent()
+    counts = peers.clear()
+    assert (got["distinct"], got["all"]) == (COUNT, COUNT)
+    assert got["late"] > 0
+    assert counts["reordered"] > 0
+
+    peers.shape(rate_kbit=8_000)
+    assert peers.call("n1", "transfer", n2, 400_000) > 0.38
+    assert peers.clear()["delayed"] > 0
+
+    assert peers.call("n1", "trips", n2, 5)[0] < 40
+    assert peers.sent() == {"all": COUNT, "distinct": COUNT, "late": 0}
+    assert peers.lab.cluster.companion("n1", "shaper", "counts", key="a") == {}
+    assert peers.call("n2", "trips", n1, 5)[0] < 40
+
+
+def test_what_is_under_way_when_a_fault_ends_leaves_at_once(peers: Peers) -> None:
+    peers.shape(delay_ms=60_000)
+    peers.call("n1", "send", peers.address("n2"), 20, 0)
+    assert within(PATIENCE_S, lambda: _seen(peers) == 20)
+    assert peers.call("n2", "got")["all"] == 0
+    peers.clear()
+    assert peers.arrived(lambda count: count == 20) == {"all": 20, "distinct": 20, "late": 0}
+
+
+def _seen(peers: Peers) -> int:
+    (counts,) = peers.lab.cluster.companion("n1", "shaper", "counts", key="a").values()
+    return int(counts["seen"])
+
+
+def test_both_ends_of_an_established_connection_see_its_reset_and_a_new_one_holds(peers: Peers) -> None:
+    peers.call("n1", "hold", peers.address("n2"))
+    assert peers.call("n1", "use") == "all"
+    peers.shape(reset_every_ms=600_000)
+    assert peers.call("n1", "use") == "ConnectionResetError"
+    assert within(PATIENCE_S, lambda: peers.call("n2", "ended") == ["ConnectionResetError"])
+    peers.call("n1", "hold", peers.address("n2"))
+    assert peers.call("n1", "use") == "all"
+    assert peers.clear()["reset"] == 1
+    assert peers.call("n1", "use") == "all"
+
+
+def test_a_companion_outlives_its_node_and_is_no_part_of_it(peers: Peers) -> None:
+    lab = peers.lab
+    peers.shape(delay_ms=40)
+    lab.kill("n1")
+    assert lab.cluster.cpu("n1") is None
+    spec = lab.specs["n1"]
+    lab.start("n1", PEER, spec.address, str(spec.port))
+    assert within(PATIENCE_S, lambda: lab.ask("n1", "waiting", 2.0) == "0")
+    assert peers.call("n1", "trips", peers.address("n2"), 3)[0] >= 40
+    with pytest.raises(Problem) as caught:
+        lab.cluster.accompany("n1", "shaper", {})
+    assert caught.value.slug == "companion-runs"
+    lab.cluster.dismiss("n1", "shaper")
+    lab.cluster.dismiss("n1", "shaper")
+    assert peers.call("n1", "trips", peers.address("n2"), 3)[0] < 40
+    with pytest.raises(Problem) as caught:
+        lab.cluster.companion("n1", "shaper", "counts", key="a")
+    assert caught.value.slug == "companion-missing"
