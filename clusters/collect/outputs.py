@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from clusters.collect.collection import read_collections
 from clusters.collect.meta_properties import NAME, read_meta_properties
+from clusters.collect.wall_clock import OutputClock, read_changes
 from workloads.history.manifest import Manifest, NodeEntry
 from workloads.problem import Problem
 
@@ -26,12 +28,33 @@ def outputs(run: Path, node: str) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
-def whole_lines(path: Path) -> Iterator[str]:
-    """The lines of a file without their ends; what a kill left of the last one is dropped."""
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        for text in lines:
-            if text.endswith("\n"):
-                yield text[:-1]
+def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(byte at which it begins, text without its end) of each line of a file; what a kill left of the last one is dropped."""
+    at = 0
+    with path.open("rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                yield at, line[:-1].decode("utf-8", errors="replace")
+            at += len(line)
+
+
+@dataclass(frozen=True, slots=True)
+class LineTimes:
+    """What the time stamps in one incarnation's output mean, also where the node's wall clock was faked."""
+
+    began_ns: int
+    """the node's own true wall clock at the start of the run"""
+    clock: OutputClock
+
+    def ts_ns(self, at_byte: int, wall_ns: int) -> int:
+        """The time of the run at which the line at this byte, stamped ``wall_ns`` (since 1970), was printed."""
+        return self.clock.real_ns(at_byte, wall_ns) - self.began_ns
+
+
+def line_times(run: Path, manifest: Manifest, node: str, incarnation: int) -> LineTimes:
+    """For the output of one process. Raises Problem ``damaged-manifest`` or ``damaged-clock-record``."""
+    changes = read_changes(run / "nodes" / node)
+    return LineTimes(began_wall_ns(manifest, node), OutputClock(changes, incarnation))
 
 
 def began_wall_ns(manifest: Manifest, node: str) -> int:

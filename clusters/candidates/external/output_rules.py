@@ -8,21 +8,24 @@ kinds may all make one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from clusters.candidates.external.description import OutputRules, Rule
-from clusters.collect.outputs import began_wall_ns, outputs, whole_lines
+from clusters.collect.outputs import LineTimes, line_times, outputs, whole_lines
 from clusters.evidence.identity import node_name
 from clusters.evidence.schema import NODE_EVENTS
 from workloads.history.manifest import Manifest
 
 Row = dict[str, Any]
+When = Callable[[int], int]
+"""from the wall clock that a line is stamped with to the time of the run"""
 
 SELF = "self"
 """as a node: the one whose output it is"""
@@ -77,7 +80,6 @@ class OutputReader:
 
     def table(self, run: Path, manifest: Manifest, node: str, directory_ids: Mapping[int, str | None]) -> pa.Table:
         """All outputs of one node; ``directory_ids`` tells the disk of each incarnation."""
-        began_ns = began_wall_ns(manifest, node)
         rows: list[Row] = []
         for incarnation, path in outputs(run, node):
             head = {
@@ -86,15 +88,15 @@ class OutputReader:
                 "directory_id": directory_ids.get(incarnation),
                 "incarnation": incarnation,
             }
-            for seq, row in enumerate(self.events(path, node, began_ns)):
+            for seq, row in enumerate(self.events(path, node, line_times(run, manifest, node, incarnation))):
                 rows.append({**head, "seq": seq, **row})
         return pa.Table.from_pylist(rows, schema=NODE_EVENTS)
 
-    def events(self, path: Path, node: str, began_ns: int) -> Iterator[Row]:
+    def events(self, path: Path, node: str, times: LineTimes) -> Iterator[Row]:
         """The rows of one process, each with ``ts_ns`` and ``kind``."""
         process = _Process(node)
-        for text in whole_lines(path):
-            yield from self._line(process, text, began_ns)
+        for at, text in whole_lines(path):
+            yield from self._line(process, text, partial(times.ts_ns, at))
         if process.not_understood:
             told = (
                 f"{len(process.not_understood)} lines with {self._how.must_match!r} are matched by no rule, the first: "
@@ -102,7 +104,7 @@ class OutputReader:
             )
             yield {"ts_ns": process.ts_ns, "kind": "problem", "detail": told}
 
-    def _line(self, process: _Process, text: str, began_ns: int) -> Iterator[Row]:
+    def _line(self, process: _Process, text: str, when: When) -> Iterator[Row]:
         rows: dict[str, Row] = {}
         for rule, pattern in self._rules:
             wanted = [kind for kind in rule.kinds if (kind in rows) == rule.refine]
@@ -116,7 +118,7 @@ class OutputReader:
             for kind in wanted:
                 rows[kind] = {**rows.get(kind, {}), **row}
         if rows:
-            process.ts_ns = self._ts_ns(text, began_ns, process.ts_ns)
+            process.ts_ns = self._ts_ns(text, when, process.ts_ns)
         elif self._must is not None and self._must.search(text):
             process.not_understood.append(text[:_LINE_CHARACTERS_MAX])
         process.last_state = rows.get("state", process.last_state)
@@ -133,12 +135,12 @@ class OutputReader:
                 row[name] = process.last_state.get(name)
         return row
 
-    def _ts_ns(self, text: str, began_ns: int, before_ns: int | None) -> int | None:
+    def _ts_ns(self, text: str, when: When, before_ns: int | None) -> int | None:
         match = self._time.search(text) if self._time is not None else None
         if match is None:
             return before_ns
         try:
-            return _wall_ns(match["time"], self._how.time_format) - began_ns
+            return when(_wall_ns(match["time"], self._how.time_format))
         except ValueError:
             return before_ns
 

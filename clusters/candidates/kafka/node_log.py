@@ -1,7 +1,8 @@
 """The outputs of a node's processes → rows of ``node_events``.
 
 Each incarnation has a file of its own, ``nodes/<node>/output/<incarnation>.log``; the order of its lines is the order of events.
-Times are the JVM's wall clock set against the controller's at the start of the run: for display and for windows of liveness.
+Times are the JVM's wall clock set against the controller's at the start of the run, and set right where it was faked: for display
+and for windows of liveness.
 
 A node's first state is a ``start`` row (what it recovered from disk) and a ``state`` row. Its vote for itself is not logged as a
 vote: it is the transition to candidate. Kafka's INFO lines do not tell the voter's own log end, so ``log_end`` of a vote is null.
@@ -21,7 +22,6 @@ from clusters.candidates.kafka.log_lines import (
     Event,
     Fatal,
     HighWatermark,
-    Line,
     State,
     Transition,
     Truncated,
@@ -29,7 +29,7 @@ from clusters.candidates.kafka.log_lines import (
     Vote,
     read_line,
 )
-from clusters.collect.outputs import began_wall_ns, outputs, whole_lines
+from clusters.collect.outputs import LineTimes, line_times, outputs, whole_lines
 from clusters.evidence.identity import node_name
 from clusters.evidence.schema import NODE_EVENTS
 from workloads.history.manifest import Manifest
@@ -54,27 +54,28 @@ def collect_outputs(run: Path, manifest: Manifest, node: str, directory_ids: dic
 
     Raises Problem ``damaged-output`` for a file that is not named by its incarnation.
     """
-    began_ns = began_wall_ns(manifest, node)
     rows: list[Row] = []
     for incarnation, path in outputs(run, node):
+        times = line_times(run, manifest, node, incarnation)
         head = {
             "run_id": manifest.run_id,
             "node": node,
             "directory_id": directory_ids.get(incarnation),
             "incarnation": incarnation,
         }
-        for seq, (ts_ns, row) in enumerate(_events(path, _Process(node), began_ns)):
+        for seq, (ts_ns, row) in enumerate(_events(path, _Process(node), times)):
             rows.append({**head, "seq": seq, "ts_ns": ts_ns, **row})
     return pa.Table.from_pylist(rows, schema=NODE_EVENTS)
 
 
-def _events(path: Path, process: _Process, began_ns: int) -> Iterator[tuple[int | None, Row]]:
+def _events(path: Path, process: _Process, times: LineTimes) -> Iterator[tuple[int | None, Row]]:
     ts_ns: int | None = None
-    for text in whole_lines(path):
+    for at, text in whole_lines(path):
         line = read_line(text)
         if line is None:
             continue
-        ts_ns = _ts_ns(line, began_ns, ts_ns)
+        if line.wall_ms is not None:
+            ts_ns = times.ts_ns(at, line.wall_ms * 1_000_000)
         for row in _rows(process, line.event):
             yield ts_ns, row
     if process.unknown:
@@ -82,10 +83,6 @@ def _events(path: Path, process: _Process, began_ns: int) -> Iterator[tuple[int 
             f"{len(process.unknown)} lines about state transitions are not understood, the first: {process.unknown[0]}"
         )
         yield ts_ns, {"kind": "problem", "detail": told}
-
-
-def _ts_ns(line: Line, began_ns: int, previous_ns: int | None) -> int | None:
-    return previous_ns if line.wall_ms is None else line.wall_ms * 1_000_000 - began_ns
 
 
 def _rows(process: _Process, event: Event) -> Iterator[Row]:

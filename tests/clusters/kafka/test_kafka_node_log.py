@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from clusters.candidates.kafka.node_log import collect_outputs
+from clusters.collect.outputs import began_wall_ns
+from clusters.collect.wall_clock import TRUE_CLOCK, Changed, Setting, note_change
 from tests.clusters.kafka.manifests import manifest
 from workloads.history.manifest import NodeEntry
 from workloads.problem import Problem
@@ -110,3 +114,27 @@ def test_a_manifest_without_a_time_zone_is_a_problem(run):
     with pytest.raises(Problem) as raised:
         rows(run, started_at="2026-11-21T15:38:00")
     assert raised.value.slug == "damaged-manifest"
+
+
+def test_times_are_true_where_the_wall_clock_was_set_back(run):
+    """From the middle of the file on the node's clock is 20 s behind; its lines are as the node would have written them."""
+    path = run / "nodes" / "n1" / "output" / "1.log"
+    plain = [(row["kind"], row["ts_ns"]) for row in rows(run)]
+    lines = path.read_text().splitlines(keepends=True)
+    middle = len(lines) // 2
+    began_ns = began_wall_ns(manifest(started_at="2026-11-21T15:38:00+00:00"), "n1")
+    jumped_ns = began_ns + next(row["ts_ns"] for row in rows(run) if row["ts_ns"] is not None)
+    setting = Setting(base_real_ns=jumped_ns, base_fake_ns=jumped_ns - 20 * 1_000_000_000)
+    for at, how in ((0, TRUE_CLOCK), (len("".join(lines[:middle]).encode()), setting)):
+        change = Changed(incarnation=1, output_bytes=at, at_ns=0, real_ns=jumped_ns, setting=how)
+        note_change(run / "nodes" / "n1", change)
+    path.write_text("".join(line if n < middle else _earlier(line, 20) for n, line in enumerate(lines)))
+    assert [(row["kind"], row["ts_ns"]) for row in rows(run)] == plain
+
+
+def _earlier(line: str, seconds: int) -> str:
+    stamp = re.match(r"\[([-\d]+ [\d:]+),", line)
+    if stamp is None:
+        return line
+    at = datetime.fromisoformat(stamp[1]) - timedelta(seconds=seconds)
+    return f"[{at:%Y-%m-%d %H:%M:%S},{line[stamp.end() :]}"
