@@ -15,9 +15,9 @@ from clusters.backends.files import copy_matching
 from clusters.candidates.candidate import Candidate
 from clusters.cluster import NodeSpec
 from clusters.collect.collection import Collection, read_collections
-from clusters.evidence.schema import TABLES as EVIDENCE
 from clusters.collect.rpcs.follow import Listener, read_captures, read_target
 from clusters.collect.rpcs.rows import on_the_controllers_clock
+from clusters.evidence.schema import TABLES as EVIDENCE
 from nemesis.store.layout import CAPTURE, JOURNAL, NODES, RPCS, TABLES
 from workloads.history.manifest import Manifest, NodeEntry
 from workloads.journal_tables import JournalContents, read_journal
@@ -76,14 +76,11 @@ def write_tables(run: Path, manifest: Manifest, candidate: Candidate, journal: J
         tables[name].append(rows)
     for name in ("quorum_samples", "lifecycle"):
         tables[name].append(journal.tables[name])
+    tables["rpcs"].append(_messages(run, manifest))
     whole = {name: pa.concat_tables(parts) if parts else EVIDENCE[name].empty_table() for name, parts in tables.items()}
     whole["operations"] = journal.tables["operations"]
     whole["faults"] = journal.tables["faults"]
-    tables["rpcs"].append(_messages(run, manifest))
     _write(run / TABLES, whole)
-
-
-def read_run_journal(run: Path) -> JournalContents:
     (run / RPCS).unlink(missing_ok=True)
 
 
@@ -100,6 +97,9 @@ def _messages(run: Path, manifest: Manifest) -> pa.Table:
         whole = {capture.node for capture in manifest.captures if capture.whole}
         raw = read_captures(manifest.nodes[0].port, listeners, set(ahead_ns) - whole)
     return on_the_controllers_clock(raw, manifest.run_id, manifest.started_monotonic_ns, ahead_ns)
+
+
+def read_run_journal(run: Path) -> JournalContents:
     """The journal of a stored run."""
     return read_journal(run / JOURNAL)
 
