@@ -32,15 +32,20 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def fake_ns(self, real_ns: int) -> int:
         """What the clock shows at a true time."""
         passed = real_ns - self.base_real_ns
-        return self.base_fake_ns + round(passed * self.rate) + (self.strobe_ns if self._apart(passed) else 0)
+        gone = passed if self.rate == 1 else round(passed * self.rate)
+        return self.base_fake_ns + gone + (self.strobe_ns if self._apart(passed) else 0)
 
     def real_ns(self, fake_ns: int) -> int:
         """When the clock showed ``fake_ns``; of two moments (a strobe), the one whose phase agrees."""
-        for strobe_ns in (0, self.strobe_ns):
-            passed = round((fake_ns - strobe_ns - self.base_fake_ns) / self.rate)
-            if self._apart(passed) == (strobe_ns != 0):
+        for strobe_ns in (0, self.strobe_ns) if self.strobe_ns else ():
+            passed = self._passed(fake_ns - strobe_ns)
+            if passed >= 0 and self._apart(passed) == (strobe_ns != 0):
                 return self.base_real_ns + passed
-        return self.base_real_ns + round((fake_ns - self.base_fake_ns) / self.rate)
+        return self.base_real_ns + self._passed(fake_ns)
+
+    def _passed(self, steady_ns: int) -> int:
+        gone = steady_ns - self.base_fake_ns
+        return gone if self.rate == 1 else round(gone / self.rate)
 
     def _apart(self, passed_ns: int) -> bool:
         return self.strobe_ns != 0 and self.period_ns > 0 <= passed_ns and passed_ns // self.period_ns % 2 == 1
