@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from uuid import UUID
 
 import msgspec
 
 from clusters.backends.registry import find_backend
-from clusters.candidates.candidate import Quorum
 from clusters.cluster import Cluster, NodeSpec
-from clusters.evidence.identity import uuid_to_text
 from clusters.links import OPEN
 from nemesis.candidates import client_factory
 from nemesis.faults.execute import execute
@@ -31,13 +27,13 @@ from nemesis.life.captures import Captures
 from nemesis.life.nodes import Nodes
 from nemesis.life.progress import Look
 from nemesis.life.run import Run
+from nemesis.life.setting import connector, draw_quorum, last_words
 from nemesis.life.shims import make_shims
 from nemesis.life.vitals import watch_vitals
 from nemesis.seeds import stream
 from nemesis.store.evidence import read_run_journal, specification, write_tables
 from nemesis.store.layout import JOURNAL
 from nemesis.store.manifest import write_manifest
-from workloads.clients.client import Connect
 from workloads.clients.voter_changes import VoterChanges
 from workloads.history.manifest import Manifest, PhaseEntry
 from workloads.history.operation import FaultRow, Phase
@@ -101,7 +97,7 @@ async def control(run: Run) -> Manifest:
 
 async def _live(run: Run, journal: Journal, cluster: Cluster, captures: Captures) -> None:
     """All that happens while the nodes run."""
-    quorum = _quorum(run, cluster)
+    quorum = draw_quorum(cluster, run.plan.kind, run.manifest.timers, run.manifest.seed)
     nodes = Nodes(
         cluster=cluster,
         candidate=run.plan.candidate,
@@ -110,7 +106,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster, captures: Captures
         now_ns=run.now_ns,
         shims=tuple(run.shims.values()),
     )
-    connect = _connector(cluster)
+    connect = connector(cluster)
     sampler = QuorumSampler(connect, nodes.names, run.now_ns, lambda row: journal.append("quorum_samples", row))
     background = [asyncio.create_task(captures.run())]
     try:
@@ -286,12 +282,15 @@ async def _first_leader(sampler: QuorumSampler, nodes: Nodes, run: Run) -> None:
     while sampler.current_leader() is None:
         crashed = await asyncio.to_thread(nodes.crashed)
         if crashed or run.now_ns() > deadline:
+            for name in crashed:
+                await asyncio.to_thread(nodes.note_crash, name)
             why = (
                 f"{', '.join(crashed)} ended by itself" if crashed else f"nobody leads after {QUORUM_PATIENCE_S:.0f} s"
             )
+            first = crashed[0] if crashed else nodes.names[0]
             raise Problem(
                 "quorum-did-not-start",
-                f"The quorum did not start: {why}.",
+                f"The quorum did not start: {why}. The last of what {first} printed:{last_words(nodes.folder(first))}",
                 f"See the nodes' output in {run.folder}/nodes/*/output.",
             )
         if run.stopping.is_set():
@@ -320,22 +319,6 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     for result in results:
         if isinstance(result, Exception):
             raise result
-
-
-def _connector(cluster: Cluster) -> Connect:
-    addresses = {node.name: (node.address, node.port) for node in cluster.nodes}
-
-    async def connect(node: str) -> socket.socket:
-        loop = asyncio.get_running_loop()
-        opened = cluster.client_socket()
-        try:
-            await loop.sock_connect(opened, addresses[node])
-        except BaseException:
-            opened.close()
-            raise
-        return opened
-
-    return connect
 
 
 def _look(run: Run, where: Field, load: Load, began_ns: int) -> Look:
@@ -377,20 +360,6 @@ def _note_clocks(run: Run, cluster: Cluster) -> None:
         for node in run.manifest.nodes
     ]
     run.manifest = msgspec.structs.replace(run.manifest, nodes=tuple(nodes))
-
-
-def _quorum(run: Run, cluster: Cluster) -> Quorum:
-    draw = stream(run.manifest.seed, "identities")
-    identities = {node.name: uuid_to_text(UUID(int=draw.getrandbits(128), version=4)) for node in cluster.nodes}
-    return Quorum(
-        cluster_id=uuid_to_text(UUID(int=draw.getrandbits(128), version=4)),
-        nodes=tuple(cluster.nodes),
-        timers=run.manifest.timers,
-        kind=run.plan.kind,
-        directory_ids=identities,
-        seed=run.manifest.seed,
-        site=cluster.site,
-    )
 
 
 def _specs(run: Run) -> tuple[NodeSpec, ...]:
