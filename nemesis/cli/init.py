@@ -10,19 +10,26 @@ import typer
 
 from nemesis.exit_codes import ExitCode
 
-TEMPLATES = {"scenario": "scenario.toml"}
+TEMPLATES = {"scenario": "scenario.toml", "candidate": "candidate.toml", "kafka": "kafka.toml"}
+_NEXT = {"scenario": "run it with: bin/nemesis run {file}"}
+_TRY = "mend it for your program, then try one node of it: bin/nemesis doctor --candidate {file}"
 
 
 def init(
-    what: Annotated[str, typer.Argument(help="What to write: scenario.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="What to write: scenario, candidate (a program of yours), kafka (the worked example of one)."
+        ),
+    ],
     file: Annotated[Path, typer.Argument(help="Where to; it must not exist yet.", metavar="FILE.toml")],
 ) -> int:
-    """Write a commented file to begin with, ready to run."""
+    """Write a commented file to begin with: a scenario that is ready to run, the description of a program of yours, or Apache Kafka's."""
     from workloads.problem import Problem
 
     if what not in TEMPLATES:
         raise Problem(
-            "init-unknown", f"There is no {what!r} to begin.", f"There is {', '.join(TEMPLATES)}.", usage=True
+            "init-unknown", f"There is no {what!r} to begin.", f"There are {', '.join(TEMPLATES)}.", usage=True
         )
     text = (resources.files("nemesis") / "templates" / TEMPLATES[what]).read_text(encoding="utf-8")
     try:
@@ -32,5 +39,5 @@ def init(
         raise Problem(
             "init-not-written", f"{file} cannot be written: {error.strerror}.", "Name a new file.", usage=True
         ) from error
-    print(f"wrote {file}; run it with: bin/nemesis run {file}")
+    print(f"wrote {file}; {_NEXT.get(what, _TRY).format(file=file)}")
     return ExitCode.VALID
