@@ -1,7 +1,8 @@
-"""What all tests share: one Spark session for the whole test run, and what is left out where it cannot be had."""
+"""What all tests share: one Spark session, what is left out where it cannot be had, and what runs beside what in two processes."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,8 +14,33 @@ from clusters.cache import cache_directory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SPARK = "spark"
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what cannot be had here, and say what may run beside what."""
+    _leave_out_kafka(items)
+    if config.pluginmanager.hasplugin("xdist") and os.environ.get("PYTEST_XDIST_WORKER"):
+        _group(items)
+
+
+def _group(items: list[pytest.Item]) -> None:
+    """Whole files go to one process or the other, for their fixtures; those that use the Spark session to one, and first.
+
+    That one computes; most others wait for elections, timeouts and processes.
+    """
+    for item in items:
+        group = _SPARK if _uses_spark(item) else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not _uses_spark(item))
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return _SPARK in getattr(item, "fixturenames", ())
+
+
+def _leave_out_kafka(items: list[pytest.Item]) -> None:
     """Apache Kafka is tested where mvn can fetch it, or has fetched it."""
     if shutil.which("mvn") is None and not (cache_directory() / "kafka").is_dir():
         absent = pytest.mark.skip(reason="no mvn, and no release of Apache Kafka in the cache")
