@@ -52,6 +52,12 @@ _TABLES = {
     "evidence": ("transitions", "trace", "output"),
 }
 """table → its keys, None for those that a person names"""
+_KNOWN_IN = {
+    "[[files]] and [start]": placeholders.START,
+    "[install] with once = true, [artifacts] beside it, and [format]": placeholders.CONTROLLER,
+    "[lists.NAME] each": placeholders.EACH,
+    "what is made for a node ([[files]], [format], [start])": placeholders.NODE,
+}
 _KEYS = ("name", "version", "quorum", "promises")
 _REMEDY = "CANDIDATES.md explains every key; `nemesis init candidate FILE.toml` writes a commented file."
 
@@ -196,22 +202,21 @@ class _Reading:
     def _check(self, text: str, path: Keys, known: Iterable[str]) -> str:
         """Tell what stands between double braces and means nothing here."""
         names = frozenset(known)
-        rest = text
         for written, name, changed in placeholders.found(text):
-            rest = rest.replace(written, "")
             if name not in names:
                 self._wrong_placeholder(path, written, name, names)
             if changed and changed not in placeholders.FILTERS:
-                self._at(path, written).unknown(path, f"filter in {written}", changed, placeholders.FILTERS)
-        if "{{" in rest:
-            self._at(path, "{{").wrong(path, "a {{ that begins no placeholder: {{node_id}}, or {{data | json}}.")
+                self._at(path, written).unknown(path, f"filter of {{{{{name}}}}}", changed, placeholders.FILTERS)
+        if "{{" in placeholders.without(text):
+            broken = next(line for line in text.splitlines() if "{{" in placeholders.without(line))
+            self._at(path, broken).wrong(path, "a {{ that begins no placeholder: {{node_id}}, or {{data | json}}.")
         return text
 
     def _wrong_placeholder(self, path: Keys, written: str, name: str, known: frozenset[str]) -> None:
-        everywhere = {*placeholders.NODE, *placeholders.START, *placeholders.CONTROLLER, *placeholders.EACH}
         at = self._at(path, written)
-        if name in everywhere:
-            at.wrong(path, f"{written} means nothing here; there are {', '.join(sorted(known))}.")
+        where = next((place for place, names in _KNOWN_IN.items() if name in names), None)
+        if where is not None:
+            at.wrong(path, f"{written} means something in {where} only.")
         else:
             at.unknown(path, "placeholder", name, known)
 

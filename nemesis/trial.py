@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import re
+import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -53,12 +55,20 @@ _EXIT_TELLS_S = 0.3
 
 def try_candidate(options: RunOptions, say: Callable[[Finding], None]) -> bool:
     """Try the program that ``options.candidate`` names and say what came of each step; True when all went well."""
-    with tempfile.TemporaryDirectory(prefix="nemesis-trial-") as scratch:
-        trial = _Trial(options, Path(scratch), say)
+    folder = Path(tempfile.mkdtemp(prefix="nemesis-trial-"))
+    well = False
+    try:
+        trial = _Trial(options, folder, say)
         try:
-            return asyncio.run(trial.all_steps())
+            well = asyncio.run(trial.all_steps())
         finally:
             trial.end()
+    finally:
+        if well or not list(folder.glob("*/*/nodes/*/*")):
+            shutil.rmtree(folder)
+        else:
+            say(Finding("files", True, f"what was written and printed is kept in {folder}"))
+    return well
 
 
 class _Quiet:
@@ -133,8 +143,8 @@ class _Trial:
             Finding(
                 "description",
                 True,
-                f"{described.name} {described.version}, {described.quorum} quorum; clients speak {described.protocol}'s protocol "
-                f"and do {', '.join(described.workloads)}; promised: {', '.join(described.promises) or 'nothing'}",
+                f"{described.name} {described.version}, {described.quorum} quorum; clients speak the protocol of "
+                f"{described.protocol} and do {', '.join(described.workloads)}; promised: {', '.join(described.promises) or 'nothing'}",
             )
         )
         return (
@@ -235,7 +245,7 @@ class _Trial:
         while not await what():
             await self._expect_alive()
             if self.now_ns() > until_ns:
-                raise Problem(slug, f"{why()} within {patience_s:g} s of its start.{await self._last_words()}", remedy)
+                raise Problem(slug, f"{why()}, {patience_s:g} s after its start.{await self._last_words()}", remedy)
             await asyncio.sleep(_POLL_S)
 
     async def _expect_alive(self) -> None:
@@ -365,7 +375,7 @@ class _Trial:
             raise Problem(
                 "operations-failed",
                 f"The first operations of the workload {name} did not succeed: {seen or 'none was answered'}.{await self._last_words()}",
-                f"Which requests they are: CANDIDATES.md, protocol {self._described.protocol}. A workload that the program cannot serve "
+                "Which requests they are: CANDIDATES.md, 'What clients ask'. A workload that the program cannot serve "
                 "is left out of [clients] workloads.",
             )
         return f"{name}: {seen}"
@@ -376,12 +386,12 @@ class _Trial:
         if not await asyncio.to_thread(self._nodes.stop, NODE, patience_s):
             raise Problem(
                 "not-stopped",
-                f"It did not end within {patience_s:g} s of signal {self._described.stop_signal} and was killed."
+                f"It did not end within {patience_s:g} s of {signal.Signals(self._described.stop_signal).name} and was killed."
                 f" The last of what it printed:{last_words(self._at.directory)}",
                 "Name the signal that ends it in [stop] signal, or raise its patience_s. Faults that stop nodes kill them otherwise.",
             )
         status = await asyncio.to_thread(self._live.exit_status, NODE)
-        return f"signal {self._described.stop_signal} ends it, with exit status {status}"
+        return f"{signal.Signals(self._described.stop_signal).name} ends it, with exit status {status}"
 
     async def _start_again(self) -> str:
         await self._start()

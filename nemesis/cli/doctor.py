@@ -58,7 +58,7 @@ def _try(file: Path, cluster: str, place: Place, *, as_json: bool) -> int:
     def say(finding: Finding) -> None:
         seen.append(finding)
         if not as_json:
-            _print(finding)
+            _print(finding, missing="failed ")
             sys.stdout.flush()
 
     options = RunOptions(
@@ -88,8 +88,8 @@ def _tell(findings: list[Finding], *, as_json: bool) -> int:
     return ExitCode.FRAMEWORK if missing else ExitCode.VALID
 
 
-def _print(finding: Finding) -> None:
-    mark = "ok     " if finding.ok else ("missing" if finding.needed else "absent ")
+def _print(finding: Finding, missing: str = "missing") -> None:
+    mark = "ok     " if finding.ok else (missing if finding.needed else "absent ")
     print(f"{mark}  {finding.check}: {finding.detail}")
     if not finding.ok and finding.remedy:
         print(f"         {finding.remedy}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
@@ -135,12 +136,15 @@ def _find(description: Description, artifact: Artifact, values: Mapping[str, Cal
     path = Path(os.path.abspath(description.home / render(artifact.path, values)))
     if not path.exists():
         near = path.parent if path.parent.is_dir() else next(each for each in path.parents if each.is_dir())
-        there = ", ".join(sorted(each.name for each in near.iterdir())[:8]) or "nothing"
+        names = sorted(each.name for each in near.iterdir() if not each.name.startswith("."))
+        missing = path.relative_to(near).parts[0]
+        alike = difflib.get_close_matches(missing, names, n=1)
+        there = f"{alike[0]}: is it that" if alike else ", ".join(names[:8]) or "nothing"
         how = "Does its [install] command make it?" if description.install else "Build it first, or say how: [install]."
         raise Problem(
             "artifact-missing",
             f"{description.source} names the artifact {artifact.name} = {artifact.path!r}, and {path} is not there. "
-            f"{near} holds {there}.",
+            f"{near} holds {there}{'?' if alike else '.'}",
             f"Paths begin at the directory of the file. {how}",
         )
     if artifact.sha256 is not None:

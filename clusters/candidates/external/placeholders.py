@@ -70,6 +70,11 @@ def found(text: str) -> Iterator[tuple[str, str, str]]:
         yield match[0], match[1], match[2] or ""
 
 
+def without(text: str) -> str:
+    """The text with all placeholders taken out."""
+    return _PLACEHOLDER.sub("", text)
+
+
 def render(text: str, values: Mapping[str, Callable[[], str]]) -> str:
     """Replace every placeholder; a value is made when it is asked for. Raises KeyError for one that the reader let pass."""
 
