@@ -99,7 +99,7 @@ def stored_candidate(manifest: Manifest, run: Path) -> Candidate:
     if entry.name == "kafka":
         from clusters.candidates.kafka.candidate import KafkaCandidate
 
-        return KafkaCandidate(entry.version, quorum=entry.quorum)
+        return KafkaCandidate(entry.releases[0] if entry.releases else entry.version, quorum=entry.quorum)
     return make_candidate(entry.name, defects=entry.defects)[0]
 
 

@@ -88,6 +88,11 @@ class Scenario:
         return tuple(dict.fromkeys(changing))
 
     @property
+    def changes_release(self) -> tuple[str, ...]:
+        """Its faults that start nodes under another release of the candidate."""
+        return tuple(dict.fromkeys(each.fault for each in self.faults if CATALOGUE[each.fault].changes_release))
+
+    @property
     def shims(self) -> tuple[str, ...]:
         """Libraries that its faults need preloaded into every node from its start."""
         needed = (CATALOGUE[each.fault].shim for each in self.faults)

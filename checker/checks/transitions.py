@@ -16,8 +16,6 @@ from checker.verdict import Kind
 from checker.wording import at, node_of, witness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from checker.tables import Tables
@@ -59,7 +57,7 @@ _EVERYWHERE: Edges = {
     ("follower", "observer"): ANY,
 }
 
-GENERATIONS: Mapping[str, Edges] = {
+GENERATIONS: dict[str, Edges] = {
     "kip-595": {
         **_EVERYWHERE,
         **{(state, "candidate"): HIGHER for state in ("unattached", "voted", "follower", "resigned")},
@@ -76,7 +74,8 @@ GENERATIONS: Mapping[str, Edges] = {
         ("prospective", "candidate"): HIGHER,
     },
 }
-"""generation → legal edges; everything else is illegal"""
+GENERATIONS["kip-595 or kip-996"] = {**GENERATIONS["kip-595"], **GENERATIONS["kip-996"]}
+"""generation → legal edges; everything else is illegal. The last one is of runs in which nodes change their release."""
 
 _STATE = witness(
     "node_events", "node", "directory_id", "incarnation", "seq", "ts_ns", "kind", "state", "epoch", "leader"

@@ -88,6 +88,11 @@ class Candidate(Protocol):
         ...
 
     @property
+    def version(self) -> str:
+        """Its release, for people; empty where there is only one."""
+        ...
+
+    @property
     def workloads(self) -> Sequence[str]:
         """Names of the workloads it can serve, the default first."""
         ...

@@ -20,6 +20,9 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
     version: Annotated[
         str | None, typer.Option(help="Release of Apache Kafka, e.g. 3.9.2; the newest by default.")
     ] = None,
+    to_version: Annotated[
+        str | None, typer.Option(help="Release that faults such as upgrade-next start nodes under, e.g. 4.3.1.")
+    ] = None,
     kafka_home: Annotated[Path | None, typer.Option(help="A local build of Apache Kafka instead of a release.")] = None,
     quorum: Annotated[
         str | None, typer.Option(help="static or dynamic; dynamic where the release has it (Kafka 3.9).")
@@ -72,6 +75,7 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
         store=store,
         candidate=candidate,
         version=version,
+        to_version=to_version,
         kafka_home=kafka_home,
         quorum=quorum,
         nodes=nodes,

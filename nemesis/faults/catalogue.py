@@ -43,7 +43,7 @@ def _short(name: str, kind: str, text: str, **fixed: Value) -> FaultKind:
         base.damages,
         base.changes_links,
         (kind, fixed),
-        base.shim,
+        shim=base.shim,
     )
 
 

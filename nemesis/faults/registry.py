@@ -15,7 +15,8 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.membership import ChangeVoters
 from nemesis.faults.partition import Flapping, Partition
 from nemesis.faults.pressure import CpuPressure, MemoryPressure
-from nemesis.faults.process import CrashLoop, Kill, Pause, Restart, Restarts
+from nemesis.faults.process import TOGETHER, CrashLoop, Kill, Pause, Restart, Restarts
+from nemesis.faults.releases import RestartUnder
 from nemesis.faults.rpc import RpcFault, VotesUnheard
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.shapes import SHAPES
@@ -42,6 +43,8 @@ MAKERS: dict[str, Make] = {
     "pause": lambda v: Pause(v["targets"]),
     "restart": lambda v: Restart(v["targets"], _restarts(v)),
     "restart-next": lambda _: Restart(),
+    "restart-under": lambda v: RestartUnder(v["targets"], v["release"], _restarts(v)),
+    "upgrade-next": lambda v: RestartUnder(None, "other", TOGETHER, v["downgrade"]),
     "crash-loop": lambda v: CrashLoop(v["targets"], v["up_ms"], v["down_ms"]),
     "cpu-pressure": lambda v: CpuPressure(v["targets"], v["burners"]),
     "memory-pressure": lambda v: MemoryPressure(v["targets"], v["headroom_mib"]),

@@ -39,6 +39,7 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         candidate=CandidateEntry(
             name=options.candidate,
             version=options.version or "",
+            releases=(plan.candidate.version, plan.other.version) if plan.other is not None else (),
             quorum=plan.kind,
             promises=(),
             evidence=(),

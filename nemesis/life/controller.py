@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -26,6 +27,7 @@ from nemesis.faults.relays import begin_relays
 from nemesis.life.captures import Captures
 from nemesis.life.nodes import Nodes
 from nemesis.life.progress import Look
+from nemesis.life.releases import mixture
 from nemesis.life.run import Run
 from nemesis.life.setting import connector, draw_quorum, last_words
 from nemesis.life.shims import make_shims
@@ -63,6 +65,8 @@ async def control(run: Run) -> Manifest:
     try:
         async with _phase(run, journal, "deploy", "fetching the candidate and making the network"):
             entry = await asyncio.to_thread(run.plan.candidate.install, run.progress.say)
+            if run.plan.other is not None:
+                entry = mixture(entry, await asyncio.to_thread(run.plan.other.install, run.progress.say))
             run.manifest = msgspec.structs.replace(run.manifest, candidate=entry)
             options = run.plan.options
             cluster = find_backend(options.cluster).make(_specs(run), options.place)
@@ -71,7 +75,7 @@ async def control(run: Run) -> Manifest:
             needed = run.plan.options.scenario.shims
             run.shims = await asyncio.to_thread(make_shims, needed, cluster, run.now_ns, run.progress.say)
             libraries = [shim.library for shim in run.shims.values()]
-            await asyncio.to_thread(cluster.install, [*run.plan.candidate.artifacts(), *libraries])
+            await asyncio.to_thread(cluster.install, [*_artifacts(run), *libraries])
             if Capability.RELAY in run.plan.options.scenario.capabilities():
                 await asyncio.to_thread(begin_relays, cluster)
             captures = Captures(cluster, run.folder, run.progress.say)
@@ -105,6 +109,7 @@ async def _live(run: Run, journal: Journal, cluster: Cluster, captures: Captures
         record=journal.append,
         now_ns=run.now_ns,
         shims=tuple(run.shims.values()),
+        other=run.plan.other,
     )
     connect = connector(cluster)
     sampler = QuorumSampler(connect, nodes.names, run.now_ns, lambda row: journal.append("quorum_samples", row))
@@ -360,6 +365,12 @@ def _note_clocks(run: Run, cluster: Cluster) -> None:
         for node in run.manifest.nodes
     ]
     run.manifest = msgspec.structs.replace(run.manifest, nodes=tuple(nodes))
+
+
+def _artifacts(run: Run) -> list[Path]:
+    """What nodes read when they run, of every release."""
+    releases = filter(None, (run.plan.candidate, run.plan.other))
+    return list(dict.fromkeys(path for candidate in releases for path in candidate.artifacts()))
 
 
 def _specs(run: Run) -> tuple[NodeSpec, ...]:

@@ -17,6 +17,7 @@ from clusters.backends.shim.preload import Shim, with_shims
 from clusters.candidates.candidate import Candidate, DiskFiles, Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.collect.collection import Collection
+from nemesis.life.releases import FIRST, OTHER, older
 from nemesis.store.evidence import write_collection
 from workloads.problem import Problem
 
@@ -35,6 +36,7 @@ class _Life:
     paused: bool = False
     blank: bool = True
     """no process has run on this disk since it was formatted"""
+    release: str = FIRST
     wipes: int = 0
     replaced: int = 0
     """how often another disk was put in place of the node's"""
@@ -54,9 +56,13 @@ class Nodes:
         record: Record,
         now_ns: Callable[[], int],
         shims: Sequence[Shim] = (),
+        other: Candidate | None = None,
     ) -> None:
+        """``other``: the candidate in another release, under which nodes can be started (:meth:`move`)."""
         self._cluster = cluster
-        self._candidate = candidate
+        self._first = candidate
+        self._other = other
+        self._formatter = older(candidate, other)
         self._quorum = quorum
         self._record = record
         self._now_ns = now_ns
@@ -99,7 +105,7 @@ class Nodes:
         """Format the node's empty disk."""
         spec, life = self._specs[name], self._lives[name]
         spec.data.mkdir(parents=True, exist_ok=True)
-        disk = self._candidate.format(self._quorum, spec, first=first)
+        disk = self._formatter.format(self._quorum, spec, first=first)
         self._cluster.place(name)
         life.directory_id, life.assigned, life.blank = disk.directory_id, disk.assigned, True
         self._event(name, "format")
@@ -111,9 +117,9 @@ class Nodes:
             life.incarnation += 1
             (spec.directory / "output").mkdir(exist_ok=True)
             formatted = {name: life.directory_id} if life.directory_id else {}
-            launch = self._candidate.launch(replace(self._quorum, formatted=formatted), spec, life.incarnation)
+            launch = self._of(name).launch(replace(self._quorum, formatted=formatted), spec, life.incarnation)
             launch = with_shims(launch, self._shims, spec, life.incarnation, self._quorum.site)
-            self._event(name, "start")
+            self._event(name, "start", detail=f"release {self.version(name)}" if self._other is not None else None)
             self._cluster.start(name, launch)
             life.running, life.paused, life.blank = True, False, False
 
@@ -134,7 +140,7 @@ class Nodes:
             if not self._cluster.alive(name):
                 self._ended(name, "crash")
                 return False
-            traits = self._candidate.traits
+            traits = self._of(name).traits
             self._cluster.signal(name, traits.stop_signal)
             own_s = traits.stop_patience_s
             graceful = self._cluster.wait_exit(name, patience_s if own_s is None else own_s)
@@ -174,7 +180,7 @@ class Nodes:
     @property
     def disk_files(self) -> DiskFiles:
         """Where things lie on a node's disk."""
-        return self._candidate.traits.disk
+        return self._first.traits.disk
 
     def copy_disk(self, name: str, target: Path) -> None:
         """Copy all files of the disk of a node that is down into the new directory ``target``."""
@@ -194,6 +200,23 @@ class Nodes:
             copy.rename(spec.data)
             self._cluster.place(name)
             self._event(name, kind, detail)
+
+    def release(self, name: str) -> str:
+        """Under which release the node is started, :data:`nemesis.life.releases.FIRST` or ``OTHER``."""
+        return self._lives[name].release
+
+    def version(self, name: str) -> str:
+        """The release under which the node is started, for people."""
+        return self._of(name).version
+
+    def move(self, name: str, release: str) -> None:
+        """Start the node under this release from its next start on. Raises Problem where the run has one release only."""
+        if release == OTHER and self._other is None:
+            raise Problem("release-missing", "This run has one release only.", "Add --to-version.", usage=True)
+        self._lives[name].release = release
+
+    def _of(self, name: str) -> Candidate:
+        return self._first if self._other is None or self._lives[name].release == FIRST else self._other
 
     def folder(self, name: str) -> Path:
         """Where the run keeps what belongs to a node."""
@@ -253,7 +276,7 @@ class Nodes:
             final=final,
             reason=reason,
         )
-        patterns = self._candidate.keep()
+        patterns = self._of(name).keep()
         write_collection(self._specs[name], collection, lambda target: self._cluster.fetch(name, patterns, target))
         life.collections += 1
 

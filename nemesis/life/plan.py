@@ -15,6 +15,7 @@ from nemesis.faults.capabilities import refuse_unable
 from nemesis.faults.catalogue import CATALOGUE, LINK_CHANGES
 from nemesis.faults.schedule import NS, PlannedFault, draw_lanes
 from nemesis.faults.targets import count_of
+from nemesis.life.releases import other_release
 from nemesis.scenario import DAMAGE, Scenario, check_nodes, loses_voter
 from nemesis.seeds import stream
 from workloads.history.manifest import Timers
@@ -47,6 +48,8 @@ class RunOptions:
     store: Path
     candidate: str = "reference"
     version: str | None = None
+    to_version: str | None = None
+    """another release, for faults that start nodes under one"""
     kafka_home: Path | None = None
     quorum: str | None = None
     nodes: int | None = None
@@ -69,6 +72,8 @@ class RunPlan:
 
     options: RunOptions
     candidate: Candidate
+    other: Candidate | None
+    """the same in another release, where faults start nodes under one"""
     kind: str
     """static or dynamic"""
     voters: int
@@ -90,6 +95,7 @@ def plan_run(options: RunOptions) -> RunPlan:
         quorum=options.quorum,
         defects=options.defects,
     )
+    other = _other(options, kind)
     traits = candidate.traits
     options = replace(options, timers=msgspec.structs.replace(options.timers, **traits.timers))
     voters = options.nodes or options.scenario.nodes
@@ -116,6 +122,7 @@ def plan_run(options: RunOptions) -> RunPlan:
     return RunPlan(
         options=options,
         candidate=candidate,
+        other=other,
         kind=kind,
         voters=voters,
         observers=observers,
@@ -126,6 +133,27 @@ def plan_run(options: RunOptions) -> RunPlan:
         needs=_needs(options.scenario, schedule),
         known_hazard=options.scenario.hazard(kind),
     )
+
+
+def _other(options: RunOptions, kind: str) -> Candidate | None:
+    changing, to_version = options.scenario.changes_release, options.to_version
+    if changing and to_version is None:
+        raise Problem(
+            "release-missing",
+            f"Scenario {options.scenario.name} starts nodes under another release ({', '.join(changing)}).",
+            "Say which one: --candidate kafka --version 3.9.2 --to-version 4.3.1.",
+            usage=True,
+        )
+    if to_version is None:
+        return None
+    if not changing:
+        raise Problem(
+            "release-unused",
+            f"Scenario {options.scenario.name} starts no node under another release than its first.",
+            "Leave out --to-version, or run rolling-upgrade.",
+            usage=True,
+        )
+    return other_release(options.candidate, options.version, to_version, kind)
 
 
 def _refuse_voter_changes(options: RunOptions, candidate: Candidate) -> None:

@@ -53,7 +53,9 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...]
     """names of the tables that must not be empty"""
     generation: str
-    """which table of legal state transitions holds: ``kip-595``, ``kip-996``"""
+    """which table of legal state transitions holds: ``kip-595``, ``kip-996``, or that either may: ``kip-595 or kip-996``"""
+    releases: tuple[str, ...] = ()
+    """where nodes are started under two releases: both, first the one that all begin with; ``version`` names both, for people"""
     defects: tuple[str, ...] = ()
     provenance: dict[str, str] = {}
     """file name → SHA-256 of everything that was run, plus commit or release"""

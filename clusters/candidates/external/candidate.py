@@ -50,6 +50,11 @@ class ExternalCandidate:
         )
 
     @property
+    def version(self) -> str:
+        """As its description says."""
+        return self._description.version
+
+    @property
     def workloads(self) -> Sequence[str]:
         """As described."""
         return self._description.workloads

@@ -73,6 +73,11 @@ class KafkaCandidate:
         return Traits("kafka")
 
     @property
+    def version(self) -> str:
+        """As Maven Central writes it."""
+        return self._release.text
+
+    @property
     def workloads(self) -> Sequence[str]:
         """Workloads that controllers alone can serve; configurations are read from controllers since 3.7."""
         if self._release.controllers_describe_configs:

@@ -61,6 +61,11 @@ class ReferenceCandidate:
         return Traits("reference")
 
     @property
+    def version(self) -> str:
+        """The reference's own."""
+        return VERSION
+
+    @property
     def workloads(self) -> Sequence[str]:
         """What it serves, the default first."""
         return ("register", "log")

@@ -58,6 +58,8 @@ class FaultKind:
     damages: bool = False
     changes_links: bool = False
     short_for: tuple[str, Mapping[str, Value]] | None = None
+    changes_release: bool = False
+    """nodes are started under another release: ``--to-version`` must say which"""
     shim: str = ""
     """the library that must be preloaded into every node from its start: a source in ``clusters.backends.shim``"""
 

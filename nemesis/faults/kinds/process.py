@@ -5,6 +5,9 @@ from __future__ import annotations
 from nemesis.faults.kinds.kind import ENDED, ORDER, PROCESSES, STAGGER, Capability, FaultKind, targets
 from nemesis.faults.parameters import Parameter
 
+_RELEASED = "SIGTERM to every process of the node, and a start of the other release's program and configuration"
+_UNDER = f"{ENDED}; the node answered afterwards"
+
 PROCESS_FAULTS = (
     FaultKind(
         "kill",
@@ -40,6 +43,31 @@ PROCESS_FAULTS = (
         "SIGTERM to every process of the node",
         ENDED,
         PROCESSES,
+    ),
+    FaultKind(
+        "restart-under",
+        "process",
+        "SIGTERM; at the end started again under the other release of the run (--to-version), or the first one",
+        _RELEASED,
+        _UNDER,
+        PROCESSES,
+        (
+            targets("follower"),
+            Parameter("release", "choice", "other", "which: --to-version is the other one", choices=("other", "first")),
+            ORDER,
+            STAGGER,
+        ),
+        changes_release=True,
+    ),
+    FaultKind(
+        "upgrade-next",
+        "process",
+        "stops one node after the other, in order of node id, and starts it under the other release (--to-version)",
+        _RELEASED,
+        _UNDER,
+        PROCESSES,
+        (Parameter("downgrade", "switch", True, "after the last one, one goes back, and up again"),),
+        changes_release=True,
     ),
     FaultKind(
         "crash-loop",
