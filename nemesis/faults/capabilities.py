@@ -14,7 +14,7 @@ from nemesis.faults.relays import obstacle_to_relays
 from nemesis.scenario import Scenario
 from workloads.problem import Problem
 
-EVERYWHERE = frozenset({Capability.LINKS, Capability.PROCESSES, Capability.DISKS})
+EVERYWHERE = frozenset({Capability.LINKS, Capability.PACKETS, Capability.PROCESSES, Capability.DISKS})
 """what :class:`clusters.cluster.Cluster` demands of every backend"""
 
 OF_BACKEND: Mapping[str, frozenset[Capability]] = {
@@ -87,7 +87,15 @@ def _probe_relay() -> Ability:
     return Ability(not reason, reason)
 
 
+def _probe_packets() -> Ability:
+    from nemesis.faults.packets import obstacle_to_shaping
+
+    reason = obstacle_to_shaping()
+    return Ability(not reason, reason)
+
+
 _LOCAL_PROBES = {
+    Capability.PACKETS: _probe_packets,
     Capability.RELAY: _probe_relay,
     Capability.PRELOAD: _probe_preload,
     Capability.CPU: _probe_cpu,

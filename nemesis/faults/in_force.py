@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clusters.links import OPEN, Links, union
+from clusters.links import OPEN, Links, Pair, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class InForce:
     matrix: asyncio.Lock = field(default_factory=asyncio.Lock)
     damaged: set[str] = field(default_factory=set)
     _links: dict[str, Links] = field(default_factory=dict)
+    _shaped: dict[str, frozenset[Pair]] = field(default_factory=dict)
     _claims: dict[str, Claim] = field(default_factory=dict)
 
     def links(self) -> Links:
@@ -51,6 +52,14 @@ class InForce:
         else:
             self._links[lane] = links
         return self.links()
+
+    def shape(self, lane: str, pairs: frozenset[Pair]) -> None:
+        """The links on which a lane delays or loses packets from now on."""
+        self._shaped[lane] = pairs
+
+    def shaped(self) -> frozenset[Pair]:
+        """Links that are open, and on which a datagram may be lost or late."""
+        return frozenset().union(*self._shaped.values())
 
     def obstacle(self, lane: str, claim: Claim, voters: Sequence[str], *, preserving: bool) -> str | None:
         """Why a fault of ``lane`` must wait, None when it need not. A lane's own fault is the one that it replaces."""
