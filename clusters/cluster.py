@@ -144,6 +144,10 @@ class Cluster(Protocol):
         """
         ...
 
+    def put_back(self, node: str, aside: str) -> None:
+        """Make the disk that :meth:`wipe` moved aside under this name the disk of the node, which has none, again."""
+        ...
+
     def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
         """Copy those files of the node's disk that match into ``target``, with their paths relative to the disk.
 

@@ -7,7 +7,8 @@ the node.
 *vote-durable* (S853-1). Copies of ``quorum-state`` taken after a process ended, and what the next incarnation recovered, against what
 the process had done: the epoch is not lower than the highest it had entered, and while the epoch's leader is not known the
 vote is there (Kafka drops the vote on disk once it is: that is no loss, a known leader forbids further votes; a candidate that
-promises ``durable-votes`` keeps it all the same). What a process
+promises ``durable-votes`` keeps it all the same). A file that cannot be read says nothing, unless a fault of the run had damaged
+that disk; a power cut damages none. What a process
 did last before a kill may not have been stored yet, and no other node can have seen it: such a row is not used.
 
 *vote-up-to-date* (S853-4, R650-12). A vote or pre-vote goes to a candidate whose last (epoch, end offset) is not behind the voter's.
@@ -139,6 +140,12 @@ recovered AS (
     SELECT run_id, node, identity, incarnation AS until, ts_ns, coalesce(epoch, -1) AS epoch, voted_for, leader,
            {_STORED} AS proof
     FROM stored_states WHERE problem IS NULL
+    UNION ALL
+    SELECT s.run_id, s.node, s.identity, s.incarnation, s.ts_ns, -1, CAST(NULL AS STRING), CAST(NULL AS STRING), {_STORED}
+    FROM stored_states AS s
+    LEFT ANTI JOIN lifecycle AS l
+        ON l.run_id = s.run_id AND l.node = s.node AND l.kind IN ('damage', 'restore') AND l.ts_ns <= s.ts_ns
+    WHERE s.problem LIKE 'quorum-state%'
     UNION ALL
     SELECT run_id, node, identity, incarnation - 1, ts_ns, coalesce(epoch, -1), voted_for, leader, {_STATE}
     FROM events WHERE kind = 'start' AND incarnation > 1

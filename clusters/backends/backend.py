@@ -19,6 +19,8 @@ class Place:
     """docker: an image to use as it is; None: the project's own, see ``nemesis image build``"""
     inventory: Path | None = None
     """ssh: the TOML file that lists the machines"""
+    filesystem: str | None = None
+    """each node's disk is a file system of its own, of this kind, so that it can fail; None: a directory"""
 
 
 @dataclass(frozen=True, slots=True)

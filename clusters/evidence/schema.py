@@ -195,7 +195,8 @@ LIFECYCLE = pa.schema(
         _DIRECTORY,
         pa.field("assigned", pa.bool_(), nullable=False),  # the framework gave the directory id, not the release
         pa.field("incarnation", pa.int32(), nullable=False),
-        # format, start, stop, kill, pause, resume, crash, wipe, starved; damage, restore (a fault changed what is on the disk)
+        # format, start, stop, kill, pause, resume, crash, wipe, starved; damage, restore (a fault changed what is on the disk);
+        # power-cut (what was not synced is gone, which excuses nothing); swap (a disk is taken out, or is back as it was)
         pa.field("kind", pa.string(), nullable=False),
         _TS,
         pa.field("detail", pa.string()),

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from nemesis.faults.capabilities import Ability, probe
+from nemesis.faults.capabilities import probe
 from nemesis.faults.catalogue import CATALOGUE, GROUPS
-from nemesis.faults.kinds.kind import FaultKind
+from nemesis.faults.kinds.kind import Ability, FaultKind
 from nemesis.faults.parameters import ROLES, Parameter
 
 _WIDTH_LEAST = 150

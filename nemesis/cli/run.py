@@ -17,6 +17,10 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
         str | None, typer.Option(help="docker: an image to use as it is, instead of the project's own.")
     ] = None,
     inventory: Annotated[Path | None, typer.Option(help="ssh: the TOML file that lists the machines.")] = None,
+    filesystem: Annotated[
+        str | None,
+        typer.Option(help="ext4 or xfs: what each node's disk has of its own, where faults need that; ext4 by default."),
+    ] = None,
     version: Annotated[
         str | None, typer.Option(help="Release of Apache Kafka, e.g. 3.9.2; the newest by default.")
     ] = None,
@@ -88,6 +92,6 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
         master=master,
         timers=named_timers(timers),
         cluster=cluster,
-        place=Place(image=image, inventory=inventory),
+        place=Place(image=image, inventory=inventory, filesystem=filesystem),
     )
     return run_and_judge(options, as_json=as_json)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from clusters.backends.registry import BACKENDS, find_backend
 from clusters.backends.shim.compile import can_compile
-from nemesis.faults.kinds.kind import CAPABILITY_TEXT, Capability
+from nemesis.faults.disk_choice import no_disks
+from nemesis.faults.kinds.kind import CAPABILITY_TEXT, Ability, Capability
 from nemesis.faults.relays import obstacle_to_relays
 from nemesis.scenario import Scenario
 from workloads.problem import Problem
@@ -18,18 +18,11 @@ EVERYWHERE = frozenset({Capability.LINKS, Capability.PACKETS, Capability.PROCESS
 """what :class:`clusters.cluster.Cluster` demands of every backend"""
 
 OF_BACKEND: Mapping[str, frozenset[Capability]] = {
-    "local": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "local": EVERYWHERE
+    | {Capability.RELAY, Capability.DISK_FAILURES, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
     "docker": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
     "ssh": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Ability:
-    """Whether a backend can do something here: ``ok`` None means that it was not tried, since it depends on other machines."""
-
-    ok: bool | None
-    reason: str = ""
 
 
 def probe() -> dict[str, dict[Capability, Ability]]:
@@ -94,12 +87,18 @@ def _probe_packets() -> Ability:
     return Ability(not reason, reason)
 
 
+def _probe_disks() -> Ability:
+    why = no_disks()
+    return Ability(not why, why)
+
+
 _LOCAL_PROBES = {
     Capability.PACKETS: _probe_packets,
     Capability.RELAY: _probe_relay,
     Capability.PRELOAD: _probe_preload,
     Capability.CPU: _probe_cpu,
     Capability.MEMORY: _probe_memory,
+    Capability.DISK_FAILURES: _probe_disks,
 }
 
 

@@ -12,6 +12,7 @@ from nemesis.faults.kinds.network import LINK_FAULTS
 from nemesis.faults.kinds.process import PROCESS_FAULTS
 from nemesis.faults.kinds.rpc import RPC_FAULTS
 from nemesis.faults.parameters import Value, Values
+from nemesis.faults.kinds.storage import STORAGE_FAULTS
 
 GROUPS = ("network", "process", "disk", "clock", "membership", "chaos")
 """groups of faults and of scenarios; ``chaos`` is of scenarios only"""
@@ -25,6 +26,7 @@ _BASE = {
         *DISK_FAULTS,
         *CLOCK_FAULTS,
         *MEMBERSHIP_FAULTS,
+        *STORAGE_FAULTS,
     )
 }
 

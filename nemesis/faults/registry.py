@@ -20,6 +20,7 @@ from nemesis.faults.releases import RestartUnder
 from nemesis.faults.rpc import RpcFault, VotesUnheard
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.shapes import SHAPES
+from nemesis.faults.storage import BreakDisk, CutPower, SwapDisk
 
 Make = Callable[[Mapping[str, Any]], Fault]
 """from all parameters, already checked"""
@@ -51,6 +52,11 @@ MAKERS: dict[str, Make] = {
     "restore-old-disk": lambda v: RestoreOldDisk(v["targets"]),
     "truncate-file": lambda v: DamageFile(v["targets"], v["file"], truncate_bytes=v["bytes"]),
     "flip-bits": lambda v: DamageFile(v["targets"], v["file"], flip_bits=v["bits"]),
+    "power-cut": lambda v: CutPower(v["targets"], v["torn"], _restarts(v)),
+    "disk-full": lambda v: BreakDisk(v["targets"], "full"),
+    "disk-read-only": lambda v: BreakDisk(v["targets"], "read-only"),
+    "disk-eio": lambda v: BreakDisk(v["targets"], "failing"),
+    "swap-disk": lambda v: SwapDisk(v["targets"]),
     "wipe": lambda v: Wipe(v["targets"], _restarts(v), v["procedure"]),
     "wipe-behind-laggards": lambda v: WipeBehindLaggards(v["lag_ms"]),
     "clock-jump": lambda v: ClockJump(v["targets"], v["offset_ms"]),

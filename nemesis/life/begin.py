@@ -23,6 +23,7 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
     now = datetime.now(UTC)
     folder = new_run(options.store, options.scenario.name, options.seed, now)
     planned = find_backend(options.cluster).plan(folder, plan.voters, plan.observers, options.place)
+    filesystem = options.place.filesystem
     for node in planned.nodes:
         node.directory.mkdir(parents=True)
     manifest = Manifest(
@@ -35,7 +36,7 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         started_monotonic_ns=time.monotonic_ns(),
         tool_version=_tool_version(),
         backend=options.cluster,
-        place=dict(planned.place),
+        place={**planned.place, **({"filesystem": filesystem} if filesystem else {})},
         candidate=CandidateEntry(
             name=options.candidate,
             version=options.version or "",

@@ -17,6 +17,7 @@ from clusters.backends.shim.preload import Shim, with_shims
 from clusters.candidates.candidate import Candidate, DiskFiles, Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.collect.collection import Collection
+from clusters.disks import Disks, PowerCut, no_such_disks
 from nemesis.life.releases import FIRST, OTHER, older
 from nemesis.store.evidence import write_collection
 from workloads.problem import Problem
@@ -40,6 +41,8 @@ class _Life:
     wipes: int = 0
     replaced: int = 0
     """how often another disk was put in place of the node's"""
+    taken_out: tuple[str | None, bool, str] | None = None
+    """directory id, assigned, and the name beside ``data`` of a disk that shall come back"""
     collections: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -217,6 +220,42 @@ class Nodes:
 
     def _of(self, name: str) -> Candidate:
         return self._first if self._other is None or self._lives[name].release == FIRST else self._other
+
+    def cut_power(self, name: str, torn: float | None) -> PowerCut:
+        """Take the power from the disk of a node that is down, see :class:`clusters.disks.Disks`; what is left is evidence."""
+        life = self._lives[name]
+        with life.lock:
+            if not isinstance(self._cluster, Disks):
+                raise no_such_disks()
+            cut = self._cluster.cut_power(name, torn)
+            self._event(name, "power-cut", detail=f"lost: {dict(cut.lost)}, torn: {dict(cut.torn)}")
+            self._collect(name, "power-cut", final=False)
+            return cut
+
+    def swap_disk(self, name: str) -> tuple[str | None, str | None]:
+        """Take the disk of a node that is down out and give it an empty, formatted one; returns the directory ids (old, new)."""
+        life = self._lives[name]
+        with life.lock:
+            life.taken_out = (life.directory_id, life.assigned, f"data.taken-out-{life.replaced}")
+            life.replaced += 1
+            self._cluster.wipe(name, life.taken_out[2])
+            self._event(name, "swap", detail=f"directory id {life.directory_id} is taken out")
+            self.format(name, first=False)
+            return life.taken_out[0], life.directory_id
+
+    def swap_back(self, name: str) -> None:
+        """Give a node that is down the disk back that was taken out; the one that it had meanwhile is gone for good."""
+        life = self._lives[name]
+        with life.lock:
+            if life.taken_out is None:
+                return
+            self._cluster.wipe(name, f"data.wiped-{life.wipes}")
+            life.wipes += 1
+            self._event(name, "wipe", detail=f"directory id {life.directory_id} was in use while another disk was out")
+            life.directory_id, life.assigned, aside = life.taken_out
+            life.taken_out, life.blank = None, False
+            self._cluster.put_back(name, aside)
+            self._event(name, "swap", detail=f"directory id {life.directory_id} is back")
 
     def folder(self, name: str) -> Path:
         """Where the run keeps what belongs to a node."""

@@ -13,6 +13,7 @@ from clusters.candidates.candidate import Candidate, DiskFiles
 from nemesis.candidates import make_candidate
 from nemesis.faults.capabilities import refuse_unable
 from nemesis.faults.catalogue import CATALOGUE, LINK_CHANGES
+from nemesis.faults.disk_choice import choose_filesystem
 from nemesis.faults.schedule import NS, PlannedFault, draw_lanes
 from nemesis.faults.targets import count_of
 from nemesis.life.releases import other_release
@@ -102,6 +103,8 @@ def plan_run(options: RunOptions) -> RunPlan:
     observers = options.scenario.observers if options.observers is None else options.observers
     refuse_unable(options.scenario, options.cluster)
     _refuse_voter_changes(options, candidate)
+    filesystem = choose_filesystem(options.scenario, options.cluster, options.place.filesystem)
+    options = replace(options, place=replace(options.place, filesystem=filesystem))
     _refuse_damage(options.scenario, traits.disk)
     _check_sizes(options, voters, observers)
     work = find_workload(options.workload or candidate.workloads[0])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clusters.backends.files import copy_matching
+from clusters.backends.image_disks import FOLDER as IMAGES
 from clusters.candidates.candidate import Candidate
 from clusters.cluster import NodeSpec
 from clusters.collect.collection import Collection, read_collections
@@ -44,6 +45,8 @@ def collect_leftovers(run: Path, manifest: Manifest, candidate: Candidate, journ
         taken = read_collections(run, node.name)
         spec = specification(run, node)
         disk = disks.get(node.name)
+        if (spec.directory / IMAGES).exists():
+            continue  # it was on a file system of its own, whose mount ended with the lab
         if any(collection.final for collection, _ in taken) or not spec.data.is_dir() or disk == "wipe":
             continue  # after a wipe that was not followed by a format nobody knows whose disk it would be
         last = lives.get(node.name)

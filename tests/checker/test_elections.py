@@ -114,6 +114,18 @@ def the_epoch_on_disk_is_lower(s: Story) -> None:
     s.stored("n3", 7, voted_for="n1")
 
 
+def the_file_is_empty_after_a_power_cut(s: Story) -> None:
+    s.state("n3", "unattached", 9, ts_ns=SECOND)
+    s.event("n3", "fetch")
+    s.life("n3", "power-cut", 20)
+    s.stored("n3", None, problem="quorum-state holds 0 bytes and nothing in them: torn")
+
+
+def the_file_is_empty_on_a_damaged_disk(s: Story) -> None:
+    the_file_is_empty_after_a_power_cut(s)
+    s.life("n3", "damage", 21)
+
+
 def the_restart_recovers_no_vote(s: Story) -> None:
     s.event("n3", "vote", epoch=4, peer="n1", granted=True, ts_ns=SECOND)
     s.state("n3", "voted", 4)
@@ -281,6 +293,24 @@ CASES = (
             {"table": "quorum_states", "node": "n3", "directory_id": disk_of("n3"), "incarnation": 1, "collection": 0,
              "ts_ns": 24 * SECOND, "epoch": 7, "voted_for": "n1"},
         ),
+    ),
+    Case(
+        "a file that was never synced is empty after a power cut",
+        the_file_is_empty_after_a_power_cut,
+        VOTE_DURABLE,
+        "n3 (incarnation 1) was in epoch 9 at 1.000 s, and after it ended its stored quorum state says nothing.",
+        (
+            {"table": "node_events", "node": "n3", "directory_id": disk_of("n3"), "incarnation": 1, "seq": 1, "ts_ns": SECOND,
+             "kind": "state", "epoch": 9},
+            {"table": "quorum_states", "node": "n3", "directory_id": disk_of("n3"), "incarnation": 1, "collection": 0,
+             "ts_ns": 24 * SECOND},
+        ),
+    ),
+    Case(
+        "a file on a disk that the run itself had damaged is empty",
+        the_file_is_empty_on_a_damaged_disk,
+        VOTE_DURABLE,
+        idle=True,
     ),
     Case(
         "the next incarnation recovers no vote",

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from nemesis.cli.fault_table import ability, document
-from nemesis.faults.capabilities import EVERYWHERE, OF_BACKEND, Ability, probe_backend, refuse_unable
+from nemesis.faults.capabilities import EVERYWHERE, OF_BACKEND, probe_backend, refuse_unable
 from nemesis.faults.catalogue import CATALOGUE
-from nemesis.faults.kinds.kind import Capability
+from nemesis.faults.kinds.kind import Ability, Capability
 from nemesis.scenario import load
 from workloads.problem import Problem
 

@@ -128,6 +128,11 @@ class DockerCluster:
         spec = self._specs[self._known(node)]
         files.move_aside(spec.directory, spec.data.name, aside)
 
+    def put_back(self, node: str, aside: str) -> None:
+        """Rename it back. Raises Problem ``disk-not-moved``."""
+        spec = self._specs[self._known(node)]
+        files.move_aside(spec.directory, aside, spec.data.name)
+
     def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
         """Copy evidence from the disk; see :func:`clusters.backends.files.copy_matching`."""
         spec = self._specs[self._known(node)]

@@ -21,8 +21,7 @@ def plan(run: Path, voters: int, observers: int, place: Place) -> Planned:
 
 def make(nodes: Sequence[NodeSpec], place: Place, ledger: Path | None = None) -> LocalCluster:
     """A lab that is not up yet."""
-    del place
-    return LocalCluster(nodes, ledger)
+    return LocalCluster(nodes, ledger, place.filesystem)
 
 
 def examine(ledger: Path | None = None) -> list[Finding]:

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from clusters.backends import files, ledger
+from clusters.backends.image_disks import ImageDisks, Room
 from clusters.backends.local.channel import Channel
 from clusters.backends.local.plan import check_addresses
 from clusters.cluster import HERE, Clock, CpuUse, Launch, NodeSpec, Site
+from clusters.disks import PowerCut, no_such_disks
 from clusters.links import Links, Pair
 from workloads.problem import Problem
 
@@ -30,7 +32,12 @@ class LocalCluster:
     A node's environment is this process's own, changed by ``Launch.env``.
     """
 
-    def __init__(self, nodes: Sequence[NodeSpec], ledger_directory: Path | None = None) -> None:
+    def __init__(
+        self, nodes: Sequence[NodeSpec], ledger_directory: Path | None = None, filesystem: str | None = None
+    ) -> None:
+        """``filesystem``: each node's disk is one of its own, in the lab's mount namespace; see :mod:`..image_disks`."""
+        self._filesystem = filesystem
+        self._disks: ImageDisks | None = None
         self._nodes = tuple(sorted(nodes, key=lambda node: node.node_id))
         self._names = frozenset(node.name for node in self._nodes)
         self._ledger = ledger_directory or ledger.default_directory()
@@ -75,6 +82,8 @@ class LocalCluster:
             self._agent_pid = hello["host_pid"]
             agents.append(ledger.started(self._agent_pid))
             ledger.write(self._ledger, msgspec.structs.replace(entry, agents=tuple(filter(None, agents))))
+            if self._filesystem is not None:
+                self._disks = ImageDisks(self._nodes, self._filesystem, Room(self._agent_pid))
         except BaseException:
             self.down()
             raise
@@ -88,23 +97,58 @@ class LocalCluster:
                 f"The lab agent (process {self._agent_pid}) does not end after kill -9.",
                 "`nemesis clean` shows and ends what is left.",
             )
+        if self._disks is not None:
+            self._disks.close()
         ledger.erase(self._ledger, self._lab)
 
     def install(self, artifacts: Sequence[Path]) -> None:
         """Nothing to do: nodes see the controller's files."""
 
     def place(self, node: str) -> None:
-        """Nothing to do: the disk was formatted where the node has it."""
+        """The disk was formatted where the node has it; one with a file system of its own is made from that."""
         self._known(node)
+        if self._disks is not None:
+            self._disks.place(node)
 
     def wipe(self, node: str, aside: str) -> None:
         """Rename the disk. Raises Problem ``disk-not-moved``."""
+        if self._disks is not None:
+            self._disks.wipe(self._known(node), aside)
+            return
         directory = self._spec(node).directory
         files.move_aside(directory, self._spec(node).data.name, aside)
 
+    def put_back(self, node: str, aside: str) -> None:
+        """Rename it back. Raises Problem ``disk-not-moved``."""
+        if self._disks is not None:
+            self._disks.put_back(self._known(node), aside)
+            return
+        directory = self._spec(node).directory
+        files.move_aside(directory, aside, self._spec(node).data.name)
+
     def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
         """Copy evidence from the disk; see :func:`clusters.backends.files.copy_matching`."""
+        if self._disks is not None:
+            self._disks.fetch(self._known(node), patterns, target)
+            return
         files.copy_matching(self._spec(node).data, patterns, target)
+
+    @property
+    def disk_kind(self) -> str | None:
+        """The file system that each node's disk has of its own."""
+        return self._filesystem
+
+    def cut_power(self, node: str, torn: float | None) -> PowerCut:
+        """Shut the disk's file system down without a flush of its journal, and mount it again."""
+        return self._own_disks.cut_power(self._known(node), torn)
+
+    def break_disk(self, node: str, how: str) -> str:
+        """Fill the disk, make it read-only, or let every access fail."""
+        return self._own_disks.break_disk(self._known(node), how)
+
+    def mend_disk(self, node: str) -> None:
+        """Make room again, or mount it again."""
+        self._own_disks.mend_disk(self._known(node))
 
     def start(self, node: str, launch: Launch) -> None:
         """Start the node's process. Raises Problem ``node-runs`` or ``node-not-started``."""
@@ -220,6 +264,12 @@ class LocalCluster:
         if self._channel is None:
             raise Problem("lab-down", f"{self._lab} is not up.")
         return self._channel
+
+    @property
+    def _own_disks(self) -> ImageDisks:
+        if self._disks is None:
+            raise no_such_disks()
+        return self._disks
 
     def _spec(self, node: str) -> NodeSpec:
         self._known(node)

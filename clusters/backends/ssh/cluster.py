@@ -147,6 +147,12 @@ class SshCluster:
         host.channel.call("rename", old=f"{node}/data", new=f"{node}/{aside}")
         (host.node.directory / aside).mkdir(parents=True, exist_ok=True)
 
+    def put_back(self, node: str, aside: str) -> None:
+        """Rename it back, on the machine."""
+        host = self.host(node)
+        host.channel.call("rename", old=f"{node}/{aside}", new=f"{node}/data")
+        (host.node.directory / aside).rmdir()
+
     def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
         """Copy evidence from the machine, and what output and traces have become since the last time."""
         host = self.host(node)

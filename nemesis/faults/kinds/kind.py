@@ -22,6 +22,8 @@ class Capability(StrEnum):
     """take CPU away from a node, and measure for how long it waited"""
     MEMORY = "memory"
     """bound the memory of a running node"""
+    DISK_FAILURES = "disk-failures"
+    """let the disk of a running node fail: on a file system of its own"""
     RELAY = "relay"
     """act on single messages between nodes, by a relay in each node's namespace"""
     PRELOAD = "preload"
@@ -34,9 +36,18 @@ CAPABILITY_TEXT = {
     Capability.DISKS: "the files of a node that is down",
     Capability.CPU: "taking CPU away from one node",
     Capability.MEMORY: "bounding the memory of one node",
+    Capability.DISK_FAILURES: "disks that fail while a node uses them",
     Capability.RELAY: "acting on single messages between nodes",
     Capability.PRELOAD: "preloading a library into a node's processes",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """Whether a backend can do something here: ``ok`` None means that it was not tried, since it depends on other machines."""
+
+    ok: bool | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

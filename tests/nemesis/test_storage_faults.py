@@ -1,0 +1,151 @@
+"""Disks that fail under nodes, shown on real file systems: what was not synced is gone, and errors are those that the node meets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.backends.image_disks import ImageDisks, Room, lost_bytes, met, tear
+from clusters.backends.loop_disk import FILESYSTEMS, find_program, mounts_below
+from clusters.cluster import NodeSpec
+from nemesis.faults.disk_choice import choose_filesystem
+from nemesis.life.plan import SHORT_TIMERS
+from nemesis.scenario import load
+from tests.runs import perform
+from workloads.problem import Problem
+
+root_only = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(find_program(f"mkfs.{each}") for each in FILESYSTEMS),
+    reason="file systems are made and mounted by root, with mkfs.ext4 and mkfs.xfs",
+)
+
+# Appends to a log with a sync, then without; rewrites one file with a sync, and another without; and is killed.
+_WRITER = """
+import os, signal, sys
+os.chdir(sys.argv[1])
+log = os.open("0.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+os.write(log, b"a" * 7000); os.fsync(log); os.write(log, b"b" * 9000)
+def replace(name, data, sync):
+    with open(name + ".tmp", "wb") as file:
+        file.write(data); file.flush()
+        if sync: os.fsync(file.fileno())
+    os.replace(name + ".tmp", name)
+    if sync: os.fsync(os.open(".", os.O_RDONLY))
+replace("kept", b"old", True); replace("kept", b"new", True)
+replace("lost", b"old", True); replace("lost", b"new", False)
+open("never", "wb").write(b"n" * 70_000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def node_on(tmp_path: Path) -> NodeSpec:
+    node = NodeSpec("n1", 1, "voter", "10.77.0.1", 9093, tmp_path / "nodes" / "n1")
+    node.data.mkdir(parents=True)
+    (node.data / "meta.properties").write_text("formatted")
+    return node
+
+
+@root_only
+@pytest.mark.parametrize("filesystem", FILESYSTEMS)
+def test_a_power_cut_takes_what_was_not_synced_and_nothing_else(filesystem: str, tmp_path: Path) -> None:
+    node = node_on(tmp_path)
+    disks = ImageDisks([node], filesystem, Room())
+    try:
+        disks.place("n1")
+        assert subprocess.run([sys.executable, "-c", _WRITER, str(node.data)], check=False).returncode == -9
+        assert (node.data / "0.log").stat().st_size == 16_000
+        cut = disks.cut_power("n1", None)
+        assert cut.happened
+        assert (node.data / "meta.properties").read_text() == "formatted"
+        log = (node.data / "0.log").read_bytes()
+        assert log[:7000] == b"a" * 7000
+        assert not log[7000:].strip(b"\0"), "the size may be durable before the blocks are"
+        assert (node.data / "kept").read_bytes() == b"new"
+        assert (node.data / "lost").read_bytes() in (b"", b"old"), "renamed over without a sync"
+        assert not (node.data / "never").exists() or (node.data / "never").stat().st_size == 0
+        assert dict(cut.lost) == {"0.log": 9000, "lost": 3, "never": 70_000}
+        assert dict(disks.cut_power("n1", 0.5).lost) == {}, "what is left is on the disk"
+        with (node.data / "0.log").open("ab") as more:
+            more.write(b"c" * 1000)
+        torn = disks.cut_power("n1", 0.5)
+        assert dict(torn.torn) == {"0.log": 500}
+        assert (node.data / "0.log").read_bytes() == log + b"c" * 500
+        assert [disks.break_disk("n1", "full"), met(node.data)] == ["ENOSPC"] * 2
+        disks.mend_disk("n1")
+        assert [met(node.data), disks.break_disk("n1", "failing"), met(node.data)] == ["", "EIO", "EIO"]
+        disks.fetch("n1", ["*"], tmp_path / "evidence")
+        assert (tmp_path / "evidence" / "meta.properties").read_text() == "formatted", "read after the disk works again"
+        if filesystem == "ext4":
+            with (node.data / "0.log").open("ab", buffering=0) as log:
+                assert disks.break_disk("n1", "read-only") == "EROFS"
+                with pytest.raises(OSError, match="Read-only"):
+                    log.write(b"d")
+            disks.mend_disk("n1")
+            assert met(node.data) == ""
+    finally:
+        disks.close()
+    assert not mounts_below(tmp_path)
+
+
+def test_what_is_lost_is_counted_from_the_first_byte_that_differs(tmp_path: Path) -> None:
+    before = {"same": b"abc", "cut": b"abcdef", "other": b"abXdef", "gone": b"12", "0.log": b"0123456789"}
+    after = {"same": b"abc", "cut": b"abc", "other": b"abYdefg", "0.log": b"01"}
+    assert lost_bytes(before, after) == {"cut": 3, "other": 4, "gone": 2, "0.log": 8}
+    (tmp_path / "0.log").write_bytes(b"01")
+    assert tear(tmp_path, before, after, 0.99) == {"0.log": 7}, "never all of it"
+    assert (tmp_path / "0.log").read_bytes() == b"012345678"
+
+
+def test_a_run_gets_disks_that_can_fail_only_where_they_shall(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_filesystem(load("kill-leader"), "local", None) is None
+    for scenario, asked, slug in (
+        ("kill-leader", "ext4", "filesystem-unneeded"),
+        ("power-cut-leader", "ntfs", "filesystem-unknown"),
+        ("disk-read-only-follower", "xfs", "disk-unable"),
+    ):
+        with pytest.raises(Problem) as caught:
+            choose_filesystem(load(scenario), "local", asked)
+        assert (caught.value.slug, caught.value.usage) == (slug, True)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(Problem, match="only root"):
+        choose_filesystem(load("power-cut-leader"), "local", None)
+
+
+@root_only
+@pytest.mark.namespaces
+def test_nodes_in_the_lab_lose_power_and_meet_errors(tmp_path: Path) -> None:
+    path = tmp_path / "storage.toml"
+    one = '[[faults]]\nfault = "{}"\ntargets = "{}"\nhold = {}\nlane = "{}"\n'
+    told = [("power-cut", "n1", 1.0, "a"), ("disk-full", "n2", 3.0, "b"), ("disk-eio", "n3", 1.5, "c")]
+    path.write_text(
+        'title = "T"\ntext = "t"\nquorum = "unrestricted"\ngap_s = 20.0\n' + "".join(one.format(*each) for each in told)
+    )
+    run = perform(tmp_path / "store", str(path), 1, timers=SHORT_TIMERS, duration_s=4.0)
+    faults = rows(run, "faults")
+    assert {row["fault"] for row in faults} == {name for name, *_ in told}
+    for row in faults:
+        assert row["verified"], row["detail"]
+        assert "not healed" not in row["detail"]
+    by_name = {row["fault"]: row["detail"] for row in faults}
+    assert "power cut on ext4; n1: " in by_name["power-cut"]
+    assert "bytes of the node were lost" in by_name["power-cut"]
+    assert "n2 met ENOSPC" in by_name["disk-full"]
+    assert "n3 met EIO; n3 ended by itself" in by_name["disk-eio"]
+    kinds = [row["kind"] for row in rows(run, "lifecycle") if row["node"] == "n1"]
+    assert kinds[:5] == ["format", "start", "kill", "power-cut", "start"]
+    for node, error in (("n2", "No space left"), ("n3", "Input/output error")):
+        outputs = "".join(each.read_text() for each in (run / "nodes" / node / "output").glob("*.log"))
+        assert error in outputs, f"{node} met it itself"
+    assert not mounts_below(tmp_path)
+    assert not list(run.glob("nodes/*/disk")), "no image is left"
+
+
+def rows(run: Path, table: str) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    return list(pq.read_table(run / "tables" / f"{table}.parquet").to_pylist())
