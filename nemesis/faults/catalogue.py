@@ -9,6 +9,7 @@ from nemesis.faults.kinds.disk import DISK_FAULTS
 from nemesis.faults.kinds.kind import FaultKind
 from nemesis.faults.kinds.membership import MEMBERSHIP_FAULTS
 from nemesis.faults.kinds.network import LINK_FAULTS
+from nemesis.faults.kinds.packets import PACKET_FAULTS
 from nemesis.faults.kinds.process import PROCESS_FAULTS
 from nemesis.faults.kinds.rpc import RPC_FAULTS
 from nemesis.faults.parameters import Value, Values
@@ -21,6 +22,7 @@ _BASE = {
     kind.name: kind
     for kind in (
         *LINK_FAULTS,
+        *PACKET_FAULTS,
         *RPC_FAULTS,
         *PROCESS_FAULTS,
         *DISK_FAULTS,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from clusters.backends.companions.shape import Shape
 from nemesis.faults.amnesia import WipeBehindLaggards
 from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.clock import ClockBackWithoutLeader, ClockDrift, ClockJump, ClockStrobe
@@ -13,6 +14,7 @@ from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
 from nemesis.faults.fault import Fault
 from nemesis.faults.membership import ChangeVoters
+from nemesis.faults.packets import ShapeLinks
 from nemesis.faults.partition import Flapping, Partition
 from nemesis.faults.pressure import CpuPressure, MemoryPressure
 from nemesis.faults.process import TOGETHER, CrashLoop, Kill, Pause, Restart, Restarts
@@ -21,6 +23,17 @@ from nemesis.faults.rpc import RpcFault, VotesUnheard
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.shapes import SHAPES
 from nemesis.faults.storage import BreakDisk, CutPower, SwapDisk
+
+_SHAPES: Mapping[str, Mapping[str, str]] = {
+    "delay": {},
+    "loss": {"percent": "loss_percent", "run": "loss_run"},
+    "duplicate": {"percent": "duplicate_percent"},
+    "reorder": {"percent": "reorder_percent", "by_ms": "reorder_ms"},
+    "bandwidth": {},
+    "connection-reset": {"every_ms": "reset_every_ms"},
+    "degrade": {},
+}
+"""fault → parameters that the shape has under other names"""
 
 Make = Callable[[Mapping[str, Any]], Fault]
 """from all parameters, already checked"""
@@ -34,9 +47,21 @@ def _rpc(action: str, values: Mapping[str, Any]) -> RpcFault:
     return RpcFault(action, **{"part": "request", **values})
 
 
+def _shape(names: Mapping[str, str]) -> Make:
+    """Packets are seen where they are sent: to reset connections, at one end of each."""
+
+    def make(values: Mapping[str, Any]) -> ShapeLinks:
+        direction = values.get("direction", "out")
+        shape = {names.get(name, name): value for name, value in values.items() if name not in ("targets", "direction")}
+        return ShapeLinks(values["targets"], direction, Shape(**shape))
+
+    return make
+
+
 MAKERS: dict[str, Make] = {
     **{name: lambda _: Partition() for name in SHAPES},
     "isolate": lambda v: Partition(v["targets"], v["direction"]),
+    **{name: _shape(names) for name, names in _SHAPES.items()},
     "flapping": lambda v: Flapping(v["targets"], v["cut_ms"], v["open_ms"]),
     **{f"{action}-rpc": partial(_rpc, action) for action in ("drop", "close", "delay", "duplicate")},
     "votes-unheard": lambda _: VotesUnheard(),

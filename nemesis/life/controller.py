@@ -22,6 +22,7 @@ from nemesis.candidates import client_factory
 from nemesis.faults.execute import execute
 from nemesis.faults.field import Field
 from nemesis.faults.kinds.kind import Capability
+from nemesis.faults.packets import begin_shapers, end_shaping
 from nemesis.faults.process import start_and_wait
 from nemesis.faults.relays import begin_relays
 from nemesis.life.captures import Captures
@@ -78,6 +79,8 @@ async def control(run: Run) -> Manifest:
             await asyncio.to_thread(cluster.install, [*_artifacts(run), *libraries])
             if Capability.RELAY in run.plan.options.scenario.capabilities():
                 await asyncio.to_thread(begin_relays, cluster)
+            if Capability.PACKETS in run.plan.options.scenario.capabilities():
+                await asyncio.to_thread(begin_shapers, cluster)
             captures = Captures(cluster, run.folder, run.progress.say)
             await captures.begin()
         await _live(run, journal, cluster, captures)
@@ -151,7 +154,7 @@ async def _drive(run: Run, journal: Journal, where: Field, access: Access) -> No
         load.phase = Phase.RECOVERY
         limit_s = _STOPPED_RECOVERY_LIMIT_S if run.stopping.is_set() else _RECOVERY_LIMIT_S
         async with _phase(run, journal, "heal", "opening every link, starting every node"):
-            await _heal(where)
+            await _heal(run, where)
         async with _phase(run, journal, "recovery", "waiting until the quorum serves again"):
             await _recover(run, where, load, limit_s)
     finally:
@@ -222,9 +225,11 @@ async def _break_things(
         breaking.cancel()
 
 
-async def _heal(where: Field) -> None:
+async def _heal(run: Run, where: Field) -> None:
     """Undo every fault that may be in force, whoever made it."""
     await asyncio.to_thread(where.cluster.cut, OPEN)
+    if Capability.PACKETS in run.plan.options.scenario.capabilities():
+        await asyncio.to_thread(end_shaping, where.cluster)
     for node in where.nodes.names:
         await asyncio.to_thread(where.nodes.resume, node)
     await asyncio.gather(*(start_and_wait(where, node) for node in where.nodes.down()))

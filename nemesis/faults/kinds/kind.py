@@ -22,6 +22,8 @@ class Capability(StrEnum):
     """take CPU away from a node, and measure for how long it waited"""
     MEMORY = "memory"
     """bound the memory of a running node"""
+    PACKETS = "packets"
+    """delay, lose, repeat and reorder the packets of one directed link, and reset its connections"""
     DISK_FAILURES = "disk-failures"
     """let the disk of a running node fail: on a file system of its own"""
     RELAY = "relay"
@@ -36,6 +38,7 @@ CAPABILITY_TEXT = {
     Capability.DISKS: "the files of a node that is down",
     Capability.CPU: "taking CPU away from one node",
     Capability.MEMORY: "bounding the memory of one node",
+    Capability.PACKETS: "shaping the packets of one directed link",
     Capability.DISK_FAILURES: "disks that fail while a node uses them",
     Capability.RELAY: "acting on single messages between nodes",
     Capability.PRELOAD: "preloading a library into a node's processes",
