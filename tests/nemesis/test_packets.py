@@ -59,6 +59,13 @@ def test_what_was_asked_for_must_have_happened_to_a_packet_of_the_nodes(shape: S
     assert judge(shape, {**seen, ("n2", "n1"): counts(seen=10, sent=9, **happened)}).verified
 
 
+def test_of_several_things_a_rare_one_may_stay_out_and_a_frequent_one_may_not() -> None:
+    shape = Shape(delay_ms=5, loss_percent=1, loss_run=4)
+    late = {"delayed": 1, "held_ns": 5_000_000}
+    assert judge(shape, {("n1", "n2"): counts(seen=400, sent=400, **late)}).verified
+    assert not judge(shape, {("n1", "n2"): counts(seen=40_000, sent=40_000, **late)}).verified
+
+
 def test_a_delay_that_round_trips_do_not_show_is_unverified() -> None:
     seen = {"seen": 10, "sent": 10, "delayed": 10, "held_ns": 1_000_000_000}
     shape = Shape(delay_ms=100, jitter_ms=20)

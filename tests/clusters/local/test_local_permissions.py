@@ -67,7 +67,7 @@ TESTS = [
         # As containers do it: where part of /proc is covered, the kernel lets no user mount a new one.
         pytest.param(
             "mount --bind /dev/null /proc/version",
-            "grandchild or behind or cpu or paused or allocations",
+            "grandchild or behind or cpu or paused or allocations or packets",
             id="covered-proc",
         ),
     ],
@@ -77,7 +77,8 @@ def test_links_nodes_and_leaks_as_an_ordinary_user(surrounding: str, chosen: str
     if refusal.returncode:
         pytest.skip(f"the kernel gives ordinary users no user namespaces: {refusal.stderr.strip() or 'unshare fails'}")
     files = [
-        f"/mnt/project/tests/clusters/local/test_local_{part}.py" for part in ("links", "nodes", "leaks", "pressure")
+        f"/mnt/project/tests/clusters/local/test_local_{part}.py"
+        for part in ("links", "nodes", "leaks", "pressure", "packets")
     ]
     ran = run_as_user([*TESTS, "-k", chosen, *files], surrounding)
     assert ran.returncode == 0, ran.stdout + ran.stderr
