@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,7 @@ class OutputReader:
         for at, text in whole_lines(path):
             yield from self._line(process, text, partial(times.ts_ns, at))
         if process.not_understood:
-            told = (
-                f"{len(process.not_understood)} lines with {self._how.must_match!r} are matched by no rule, the first: "
-                f"{process.not_understood[0]}"
-            )
+            told = f"{len(process.not_understood)} lines are not understood, the first: {process.not_understood[0]}"
             yield {"ts_ns": process.ts_ns, "kind": "problem", "detail": told}
 
     def _line(self, process: _Process, text: str, when: When) -> Iterator[Row]:
@@ -117,9 +115,10 @@ class OutputReader:
                 continue
             for kind in wanted:
                 rows[kind] = {**rows.get(kind, {}), **row}
-        if rows:
+        missed = not rows and self._must is not None and self._must.search(text) is not None
+        if rows or missed:
             process.ts_ns = self._ts_ns(text, when, process.ts_ns)
-        elif self._must is not None and self._must.search(text):
+        if missed:
             process.not_understood.append(text[:_LINE_CHARACTERS_MAX])
         process.last_state = rows.get("state", process.last_state)
         for kind, row in rows.items():
@@ -147,7 +146,10 @@ class OutputReader:
 
 def _wall_ns(text: str, time_format: str) -> int:
     if time_format in ("epoch_s", "epoch_ms"):
-        return round(float(text) * (1e9 if time_format == "epoch_s" else 1e6))
+        try:
+            return int(Decimal(text) * (1_000_000_000 if time_format == "epoch_s" else 1_000_000))
+        except (InvalidOperation, OverflowError) as error:
+            raise ValueError(f"{text!r} is no number") from error
     at = datetime.strptime(text, time_format)
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
     return int(at.timestamp()) * 1_000_000_000 + at.microsecond * 1000
