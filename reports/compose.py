@@ -15,6 +15,7 @@ from reports import checklist, findings
 from reports.figures import Scene, time_figures
 from reports.impact import Impact, bands, impacts, longest_pause_ns
 from reports.load import StoredRun
+from reports.message_grids import capture_warnings, message_grids
 from reports.page import Banner, Cell, Fact, FaultLine, Grid, Page, Tile
 from reports.plots.frame import NS_PER_S, Backdrop, TimeAxis
 from reports.plots.latency import duration, seconds
@@ -31,7 +32,7 @@ _SECRET = ("password", "secret", "token", "credential", "apikey", "api_key")
 
 def compose(run: StoredRun) -> Page:
     """Compose the whole page."""
-    warnings = list(run.warnings)
+    warnings = [*run.warnings, *capture_warnings(run.manifest)]
     axis = _axis(run)
     roles = read_roles(run.tables, axis.end_ns)
     measured = impacts(run, roles, axis.end_ns)
@@ -57,6 +58,7 @@ def compose(run: StoredRun) -> Page:
         groups=findings.groups(run.verdict.checks, found),
         timeline=time_figures(Scene(run, axis, backdrop, roles, measured, found), warnings),
         faults=tuple(_fault_line(impact) for impact in measured),
+        messages=message_grids(run, axis.end_ns),
         checks=checklist.check_lines(run.verdict, found),
         not_checked=checklist.not_checked(run.verdict, run.faults),
         sureness=checklist.sureness(run.verdict),

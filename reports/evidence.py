@@ -15,6 +15,7 @@ _KEYS = {
     "log_entries": ("node", "collection", "offset"),
     "quorum_samples": ("node", "ts_ns"),
     "lifecycle": ("node", "kind", "ts_ns"),
+    "rpcs": ("connection", "correlation_id", "kind"),
     "snapshots": ("node", "collection", "end_offset"),
 }
 """the columns by which a row of a table is found again; by all that it tells where it lacks one of them"""

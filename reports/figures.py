@@ -9,11 +9,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from reports import findings
+from reports import findings, messages
 from reports.impact import Impact
 from reports.load import FAIL, INFO, OK, StoredRun
 from reports.page import Cell, Figure, Finding, Grid
-from reports.plots import latency, leaders, timeline
+from reports.plots import latency, leaders, rounds, timeline
 from reports.plots.frame import Backdrop, TimeAxis
 from reports.plots.latency import seconds
 from reports.roles import LEADER, Roles, overlaps
@@ -25,6 +25,8 @@ _COMMON = (("swatch-band", "fault, from injection to healing"), ("swatch-cut", "
 _STALL = (("swatch-stall", "controller stalled"),)
 
 Window = tuple[str, NDArray[np.bool_]]
+Plan = tuple[Figure, Callable[[], Markup], Callable[[], Grid | None]]
+"""a figure, what draws it, and what makes its table"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,10 @@ class Scene:
 def time_figures(scene: Scene, warnings: list[str]) -> tuple[Figure, ...]:
     """All drawings over time. One that fails is a warning, and the page stands."""
     windows = _windows(scene)
-    plans: tuple[tuple[Figure, Callable[[], Markup], Callable[[], Grid | None]], ...] = (
+    plans: tuple[Plan, ...] = (
         (_timeline(scene), lambda: _draw_timeline(scene), lambda: _counts_grid(scene, windows)),
         (_leaders(), lambda: _draw_leaders(scene), lambda: _leaders_grid(scene.roles)),
+        *_rounds(scene),
         (_latency(scene), lambda: _draw_latency(scene), lambda: _latency_grid(scene, windows)),
         (_throughput(), lambda: _draw_throughput(scene), lambda: None),
     )
@@ -112,6 +115,46 @@ def _draw_leaders(scene: Scene) -> Markup:
     return leaders.draw(
         scene.axis, scene.nodes, observers, scene.roles, together=overlaps(scene.roles), backdrop=scene.backdrop
     )
+
+
+def _rounds(scene: Scene) -> tuple[Plan, ...]:
+    """Who asked for votes; nothing where no messages were captured."""
+    tried = messages.rounds(scene.run.tables["rpcs"])
+    if not tried:
+        return ()
+    voters = sum(node.role == "voter" for node in scene.run.manifest.nodes)
+    figure = Figure(
+        "rounds",
+        "Who asked for votes",
+        Markup(),
+        "Each try of a candidate, from the messages between the nodes. A pre-vote round raises no epoch; a vote round has raised it, and "
+        "the number below is its epoch.",
+        (
+            ("swatch-pre-vote", "pre-vote round"),
+            ("swatch-vote-round", "vote round"),
+            ("swatch-won", "granted by a majority"),
+        ),
+    )
+
+    def grid() -> Grid:
+        rows: list[tuple[Cell, ...]] = [
+            (
+                Cell(seconds(each.started_ns)),
+                Cell(each.candidate),
+                Cell(each.kind),
+                Cell(str(each.epoch), number=True),
+                Cell(", ".join(sorted(each.asked))),
+                Cell(
+                    ", ".join(f"{voter} {'yes' if yes else 'no'}" for voter, yes in sorted(each.answers.items()))
+                    or "none"
+                ),
+                Cell("won" if each.won(voters) else "not won"),
+            )
+            for each in tried
+        ]
+        return _grid("Rounds of votes", ("when", "candidate", "kind", "epoch", "asked", "answers", "outcome"), rows)
+
+    return ((figure, lambda: rounds.draw(scene.axis, scene.nodes, voters, tried, scene.backdrop), grid),)
 
 
 def _latency(scene: Scene) -> Figure:

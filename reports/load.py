@@ -33,7 +33,9 @@ NEVER = np.int64(-1)
 """``completed_ns`` of an operation that never completed"""
 
 _OPERATION_COLUMNS = ("op_id", "process", "client_node", "pinned", "f", "status", "invoked_ns", "completed_ns", "phase")
-_DRAWN_TABLES = ("log_entries", "node_events", "quorum_samples", "lifecycle", "snapshots")
+_DRAWN_TABLES = ("log_entries", "node_events", "quorum_samples", "lifecycle", "snapshots", "rpcs")
+_NOT_DRAWN = frozenset({"detail"})
+"""of rpcs: whole messages, for those who read the table itself"""
 
 _Read = TypeVar("_Read")
 
@@ -92,7 +94,7 @@ def read_run(run: Path) -> StoredRun:
     warnings: list[str] = []
     operations = _read_table(run, "operations", OPERATIONS.names, OPERATIONS, warnings)
     faults = _read_table(run, "faults", FAULTS.names, FAULTS, warnings)
-    tables = {name: _read_table(run, name, TABLES[name].names, TABLES[name], warnings) for name in _DRAWN_TABLES}
+    tables = {name: _read_table(run, name, _drawn(name), TABLES[name], warnings) for name in _DRAWN_TABLES}
     return StoredRun(
         path=run,
         manifest=manifest,
@@ -102,6 +104,15 @@ def read_run(run: Path) -> StoredRun:
         tables=tables,
         warnings=tuple(warnings),
     )
+
+
+def _drawn(table: str) -> list[str]:
+    return [name for name in TABLES[table].names if table != "rpcs" or name not in _NOT_DRAWN]
+
+
+def read_faults(run: Path) -> tuple[FaultRow, ...]:
+    """The faults of a stored run, in order of time; none where the table cannot be read."""
+    return _fault_rows(_read_table(run, "faults", FAULTS.names, FAULTS, []))
 
 
 def read_manifest(run: Path) -> Manifest:

@@ -183,6 +183,8 @@ class Page:
     """the same findings, by check"""
     timeline: tuple[Figure, ...]
     faults: tuple[FaultLine, ...]
+    messages: tuple[Grid, ...]
+    """what the nodes said to each other; none where it was not captured"""
     checks: tuple[CheckLine, ...]
     not_checked: tuple[NotChecked, ...]
     sureness: tuple[str, ...]

@@ -143,7 +143,7 @@ RPCS = pa.schema(
         pa.field("diverging_epoch", pa.int32()),
         pa.field("diverging_end_offset", pa.int64()),
         pa.field("records_bytes", pa.int64()),
-        # false for a Fetch, BeginQuorumEpoch, … that differs from an earlier one on its way in offsets only: what most are
+        # false for a Fetch, BeginQuorumEpoch, … that differs from an earlier one of its connection in offsets only: what most are
         pa.field("is_news", pa.bool_(), nullable=False),
         pa.field("detail", pa.string()),  # JSON of the whole message, for those that carry no records
         pa.field("problem", pa.string()),  # why it cannot be read, if so

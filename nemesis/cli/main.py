@@ -22,6 +22,7 @@ from nemesis.cli.image import image_app
 from nemesis.cli.init import init
 from nemesis.cli.lists import list_all
 from nemesis.cli.report import report
+from nemesis.cli.rpcs import rpcs
 from nemesis.cli.run import run
 from nemesis.cli.suite import suite
 from nemesis.cli.terminal import open_terminal
@@ -60,6 +61,7 @@ app.command("run")(run)
 app.command("suite")(suite)
 app.command("check")(check)
 app.command("report")(report)
+app.command("rpcs")(rpcs)
 app.command("list")(list_all)
 app.command("init")(init)
 app.command("doctor")(doctor)

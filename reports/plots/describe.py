@@ -104,7 +104,10 @@ def _life_card(row: Row) -> tuple[str, str]:
 
 
 def _rpc_card(row: Row) -> tuple[str, str]:
-    return f"{row.get('src')} → {row.get('dst')}", _told(row, ("api_key", "request", "response"))
+    said = f"{row.get('api') or 'message'} {row.get('kind', '')}".strip()
+    if row.get("granted") is not None:
+        said = f"{'pre-' if row.get('pre_vote') else ''}{'votes for' if row['granted'] else 'refuses'} {row.get('replica', '?')}"
+    return f"{said} → {row.get('dst')}", _told(row, ("epoch", "leader", "offset", "high_watermark", "error", "fate"))
 
 
 def _fault_card(row: Row) -> tuple[str, str]:

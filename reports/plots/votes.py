@@ -18,8 +18,8 @@ _RIGHT = 720.0
 
 
 def draw(rows: Sequence[Row], title: str) -> Markup:
-    """The votes of a witness: events of kind ``vote`` and stored quorum states with a vote."""
-    votes = [(_identity(row), _candidate(row), row.get("epoch"), row) for row in rows]
+    """The votes of a witness: events of kind ``vote``, stored quorum states with a vote, and messages of the API Vote."""
+    votes = [(_identity(row), _candidate(row), _epoch(row), row) for row in rows]
     voters = list(dict.fromkeys(vote[0] for vote in votes))
     candidates = list(dict.fromkeys(vote[1] for vote in votes))
     choices = Counter((voter, epoch) for voter, _, epoch in dict.fromkeys(vote[:3] for vote in votes))
@@ -33,7 +33,7 @@ def draw(rows: Sequence[Row], title: str) -> Markup:
     for i, (voter, candidate, epoch, row) in enumerate(votes):
         y0, y1 = ys[voter] + 15, yc[candidate] + 15
         kind = "vote contradicts" if choices[voter, epoch] > 1 else "vote"
-        where = "on disk" if row.get("table") == "quorum_states" else "granted"
+        where = {"quorum_states": "on disk", "rpcs": "said"}.get(str(row.get("table")), "granted")
         words = f"{voter} votes for {candidate} in epoch {epoch} ({where})"
         x0, x1 = _LEFT + _BOX, _RIGHT
         at = 0.3 + 0.4 * (i + 1) / (len(votes) + 1)
@@ -54,17 +54,27 @@ def is_vote(row: Row) -> bool:
     """Whether a row tells a granted vote."""
     if row.get("table") == "node_events":
         return row.get("kind") == "vote" and row.get("granted") is not False
+    if row.get("table") == "rpcs":
+        return row.get("api") == "Vote" and (row.get("kind") == "request" or bool(row.get("granted")))
     return row.get("table") == "quorum_states" and bool(row.get("voted_for"))
 
 
+def _epoch(row: Row) -> object:
+    """Of the vote: of an answer that of its request."""
+    return row.get("epoch") if row.get("asked_epoch") is None else row["asked_epoch"]
+
+
 def _identity(row: Row) -> str:
-    directory = row.get("directory_id")
-    return f"{row.get('node', '?')}" + (f" / {str(directory)[:8]}" if directory else "")
+    own = "replica_directory_id" if row.get("kind") == "request" else "voter_directory_id"
+    directory = row.get(own if row.get("table") == "rpcs" else "directory_id")
+    return f"{row.get('node') or row.get('src', '?')}" + (f" / {str(directory)[:8]}" if directory else "")
 
 
 def _candidate(row: Row) -> str:
     if row.get("table") == "quorum_states":
         node, directory = row.get("voted_for"), row.get("voted_for_directory_id")
+    elif row.get("table") == "rpcs":
+        node, directory = row.get("replica"), row.get("replica_directory_id")
     else:
         node, directory = row.get("peer"), row.get("peer_directory_id")
     return f"{node or '?'}" + (f" / {str(directory)[:8]}" if directory else "")

@@ -69,8 +69,7 @@ class Rows:
         if content.api_key not in _MANY or content.problem is not None or message.fate not in ("delivered", "lost"):
             return True
         said = (
-            message.src,
-            message.dst,
+            message.connection,
             message.request,
             content.api_key,
             *(getattr(content, name) for name in _ALIKE),
