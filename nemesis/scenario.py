@@ -66,6 +66,8 @@ class Scenario:
     warm_up_s: float = 1.0
     gap_s: float = 1.2
     """between the healing of a fault and the next one"""
+    request_timeout_ms: int | None = None
+    """how long a node waits for a peer's answer; None: as the run's timers say"""
     quorum_preserving: bool = True
     """a majority of the voters is in service at all times, and a majority of the disks is never damaged"""
     expect: str | None = None

@@ -28,6 +28,7 @@ _KEYS: dict[str, Check] = {
     "observers": is_whole(0, 9),
     "warm_up_s": is_number(0, 3600),
     "gap_s": is_number(0, 3600),
+    "request_timeout_ms": is_whole(50, 600_000),
     "quorum": is_one_of(_QUORUM),
     "expect": is_one_of(each.value for each in Verdict),
 }
@@ -67,6 +68,7 @@ def read_scenario(name: str, text: str, source: str) -> Scenario:
         observers=got["observers"] or 0,
         warm_up_s=1.0 if got["warm_up_s"] is None else float(got["warm_up_s"]),
         gap_s=1.2 if got["gap_s"] is None else float(got["gap_s"]),
+        request_timeout_ms=got["request_timeout_ms"],
         quorum_preserving=preserving,
         expect=got["expect"],
         faults=_faults(reader, raw, preserving=preserving),

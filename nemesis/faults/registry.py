@@ -12,6 +12,7 @@ from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.clock import ClockBackWithoutLeader, ClockDrift, ClockJump, ClockStrobe
 from nemesis.faults.damage import DamageFile, RestoreOldDisk
 from nemesis.faults.disk import Wipe
+from nemesis.faults.divergence import StaleDivergence
 from nemesis.faults.fault import Fault
 from nemesis.faults.membership import ChangeVoters
 from nemesis.faults.packets import ShapeLinks
@@ -64,6 +65,7 @@ MAKERS: dict[str, Make] = {
     **{name: _shape(names) for name, names in _SHAPES.items()},
     "flapping": lambda v: Flapping(v["targets"], v["cut_ms"], v["open_ms"]),
     **{f"{action}-rpc": partial(_rpc, action) for action in ("drop", "close", "delay", "duplicate")},
+    "stale-divergence": lambda v: StaleDivergence(v["lag_ms"]),
     "votes-unheard": lambda _: VotesUnheard(),
     "kill": lambda v: Kill(v["targets"], _restarts(v)),
     "pause": lambda v: Pause(v["targets"]),

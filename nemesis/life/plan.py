@@ -98,7 +98,8 @@ def plan_run(options: RunOptions) -> RunPlan:
     )
     other = _other(options, kind)
     traits = candidate.traits
-    options = replace(options, timers=msgspec.structs.replace(options.timers, **traits.timers))
+    asked = {} if (patience := options.scenario.request_timeout_ms) is None else {"request_timeout_ms": patience}
+    options = replace(options, timers=msgspec.structs.replace(options.timers, **{**asked, **traits.timers}))
     voters = options.nodes or options.scenario.nodes
     observers = options.scenario.observers if options.observers is None else options.observers
     refuse_unable(options.scenario, options.cluster)

@@ -5,7 +5,8 @@ A rule is data, as it comes from the controller:
 =============  ==================================================================================================================
 ``id``         its name, unique while it holds
 ``action``     ``drop``; ``delay`` (by ``delay_ms``); ``duplicate`` (requests only: the receiver handles it twice, the sender gets one
-               answer); ``hold`` (until it is released or removed); ``close`` (reset the connection instead of passing it on)
+               answer); ``hold`` (until it is released or removed); ``close`` (reset the connection instead of passing it on);
+               ``note`` (it passes, and is evidence)
 ``api``        a name of :data:`.raft_frames.API_NAMES`, ``Vote`` or ``PreVote``, or ``any``
 ``part``       ``request`` or ``response``
 ``senders``,   nodes that send or receive *this frame* (a response is sent by the node that was asked); missing: all
@@ -28,7 +29,7 @@ from typing import Any
 
 from clusters.backends.companions.raft_frames import Told
 
-ACTIONS = ("drop", "delay", "duplicate", "hold", "close")
+ACTIONS = ("drop", "delay", "duplicate", "hold", "close", "note")
 PARTS = ("request", "response")
 CONTENTS: Mapping[str, Callable[[Told], bool]] = {
     "granted": lambda told: told.get("granted") is True,

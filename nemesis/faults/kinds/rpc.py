@@ -43,6 +43,15 @@ def _kind(name: str, text: str, parameters: tuple[Parameter, ...]) -> FaultKind:
 
 
 RPC_FAULTS = (
+    FaultKind(
+        "stale-divergence",
+        "network",
+        "tells a follower to truncate its log, in a leader's answer of long ago, when the follower has gone on under another leader",
+        f"{_HOW}; links cut and a leader paused to get there",
+        f"{_SEEN}: the answer that was held, what the follower had fetched when it arrived, and from where it fetched then",
+        _RELAY | {Capability.LINKS, Capability.PROCESSES},
+        (Parameter("lag_ms", "count", 1500, "how long the leader is cut off before", unit="ms", most=60_000),),
+    ),
     _kind(
         "drop-rpc", "loses messages of one kind between nodes; everything else on the same connection arrives", _WHICH
     ),
