@@ -19,7 +19,9 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
     inventory: Annotated[Path | None, typer.Option(help="ssh: the TOML file that lists the machines.")] = None,
     filesystem: Annotated[
         str | None,
-        typer.Option(help="ext4 or xfs: what each node's disk has of its own, where faults need that; ext4 by default."),
+        typer.Option(
+            help="ext4 or xfs: what each node's disk has of its own, where faults need that; ext4 by default."
+        ),
     ] = None,
     version: Annotated[
         str | None, typer.Option(help="Release of Apache Kafka, e.g. 3.9.2; the newest by default.")

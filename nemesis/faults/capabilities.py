@@ -92,15 +92,7 @@ def _probe_disks() -> Ability:
     return Ability(not why, why)
 
 
-def _probe_packets() -> Ability:
-    from nemesis.faults.packets import obstacle_to_shaping
-
-    reason = obstacle_to_shaping()
-    return Ability(not reason, reason)
-
-
 _LOCAL_PROBES = {
-    Capability.PACKETS: _probe_packets,
     Capability.PACKETS: _probe_packets,
     Capability.RELAY: _probe_relay,
     Capability.PRELOAD: _probe_preload,
