@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from clusters.backends.shim.clock import ClockShim
 from clusters.backends.shim.compile import shim_library
@@ -64,22 +63,3 @@ def test_the_wall_clock_of_a_node_is_faked_while_it_runs_and_after_a_restart(mak
     shim.change(cluster, spec, incarnation, TRUE_CLOCK)
     assert abs(ahead_ns()) < NEAR_NS
     assert [change.incarnation for change in read_changes(spec.directory)] == [1, 1, 2, 2]
-
-
-def test_a_program_without_the_library_is_told_from_one_whose_clock_is_faked(
-    make_lab: Callable[[int], Lab],
-) -> None:
-    """Without the library in its environment a program is what a static one is with it."""
-    lab = make_lab(1)
-    spec, cluster = lab.specs["n1"], lab.cluster
-    assert isinstance(cluster, Sharing)
-    shim = ClockShim(shim_library("clock"), time.monotonic_ns, lambda _: time.time_ns())
-    cluster.install([shim.library])
-    argv = (cluster.site.python, "-c", SERVER, spec.address, str(spec.port), cluster.site.inside(spec.data))
-    launch = with_shims(lab.launch("n1", *argv), [shim], spec, 1, cluster.site)
-    cluster.start("n1", replace(launch, env={name: text for name, text in launch.env.items() if name != "LD_PRELOAD"}))
-    assert within(PATIENCE_S, lambda: lab.ask("n1", "echo ready", 2.0) == "ready"), lab.output("n1")
-    assert lab.ask("n1", "clocks")
-    told = shim.answers(cluster, spec)
-    assert not told.loaded
-    assert told.count == 0
