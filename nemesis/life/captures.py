@@ -79,6 +79,9 @@ class Captures:
             with contextlib.suppress(OSError):  # a reader that has ended is met in close()
                 self._reader.stdin.write(msgspec.json.encode(Ending(lossy)))
                 self._reader.stdin.close()
+        for each in self._captured:
+            if each.lost:
+                self._say(f"the capture of {each.node} lost {each.lost} packets")
         return tuple(
             CaptureEntry(node=each.node, packets=each.packets, lost=each.lost, problem=each.problem)
             for each in self._captured

@@ -3,7 +3,8 @@
 A message's fate is told by the receiver's kernel: *delivered* when it acknowledged all of the message, for then its packet filter let
 it in and it was there for the process to read; *unacknowledged* when the receiver's capture saw it arrive and no acknowledgement (cut
 at the receiver); *lost* when it was sent and never arrived; *torn* when the sender ended inside it; *unknown* where a capture that could
-tell lost packets or was not there. An acknowledgement says nothing of the process: a paused or killed one reads nothing.
+tell lost packets or was not there. An acknowledgement says nothing of the process: a paused or killed one reads nothing, and a relay that
+stands in for it (faults of RPCs) may keep what it got.
 
 A connection is known by its addresses, ports and first sequence number, so that a port that is used again is another connection. One
 whose beginning was not captured is read from the first segment that looks like the beginning of a message.
@@ -57,8 +58,8 @@ class _Connection:
     """the client's first sequence number, where it was seen"""
     requests: _Direction
     responses: _Direction
-    asked: dict[int, Content]
-    """requests without an answer yet, by correlation id"""
+    asked: dict[int, list[Content]]
+    """requests without an answer yet, by correlation id: more than one where a fault repeats them"""
     early: dict[int, Message] = field(default_factory=dict)
     """answers to what was not asked yet"""
     ended: set[str] = field(default_factory=set)
@@ -165,7 +166,7 @@ class Conversations:
 
     def _open(self, client: str, server: str, known: list[_Connection], first: int | None) -> _Connection:
         number = self._numbers[client, server] = self._numbers.get((client, server), 0) + 1
-        asked: dict[int, Content] = {}
+        asked: dict[int, list[Content]] = {}
 
         def answers(head: bytes) -> bool:
             return len(head) >= 8 and int.from_bytes(head[4:8], "big", signed=True) in asked
@@ -212,7 +213,7 @@ class Conversations:
             correlation = head[2]
         elif not request and len(payload) >= 4:
             correlation = int.from_bytes(payload[:4], "big", signed=True)
-            asked = connection.asked.get(correlation)
+            asked = next(iter(connection.asked.get(correlation, ())), None)
         message = Message(
             connection=connection.name,
             src=direction.src,
@@ -228,7 +229,9 @@ class Conversations:
         if correlation is None or frame.missing:
             return
         if asked is not None:
-            del connection.asked[correlation]
+            del connection.asked[correlation][0]
+            if not connection.asked[correlation]:
+                del connection.asked[correlation]
         elif not request:
             message.unread = payload
             connection.early[correlation] = message
@@ -236,7 +239,7 @@ class Conversations:
             answer.content = read_response(answer.unread, message.content, whole=True)
             answer.unread = None
         else:
-            connection.asked[correlation] = message.content
+            connection.asked.setdefault(correlation, []).append(message.content)
 
     def _settle(self, direction: _Direction) -> None:
         """Move on those messages at the front whose sending and delivery are known as well as they can be."""

@@ -233,7 +233,7 @@ SAID = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_segmentation_order_and_repetition_change_nothing(data: st.DataObject) -> None:
     """However the streams are cut, what each capture sees twice or out of order, the messages are the same."""
@@ -262,7 +262,7 @@ def test_segmentation_order_and_repetition_change_nothing(data: st.DataObject) -
     assert told(read(wire.seen)) == wanted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_each_capture_alone_finds_the_same_messages(data: st.DataObject) -> None:
     """Packets that one capture lost are taken from the other, and no fate is made up where both are needed."""
@@ -372,6 +372,13 @@ def test_behind_a_piece_that_both_captures_lost_the_stream_goes_on() -> None:
     wire.say(True, fetch(3, 3))
     found = read(wire.seen, lossy=["n1", "n2"])
     assert [m.content.offset for m in found] == [1, 3]
+
+
+def test_a_request_that_is_repeated_is_answered_twice() -> None:
+    wire = Wire().open()
+    for forth, frame in ((True, vote(1)), (True, vote(1)), (False, voted(1)), (False, voted(1))):
+        wire.say(forth, frame)
+    assert [m.content.problem for m in read(wire.seen)] == [None] * 4
 
 
 def test_garbage_is_a_problem_in_a_row_and_no_exception() -> None:
