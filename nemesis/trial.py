@@ -214,7 +214,7 @@ class _Trial:
 
     async def _while_asked(self, connect: Connect) -> bool:
         steps: list[tuple[str, Callable[[], Awaitable[str]]]] = [("start", self._start)]
-        if self._described.probe.ready_line:
+        if self._described.probe.ready_line and self._plan.options.cluster != "ssh":  # a machine's output comes at the end
             steps.append(("ready", self._ready))
         steps += [
             ("port", lambda: self._port(connect)),

@@ -11,7 +11,9 @@ import typer
 
 def run(  # noqa: PLR0917 - the options of a command line are its parameters
     scenario: Annotated[str, typer.Argument(help="What is broken: a name that `nemesis list` shows.")],
-    candidate: Annotated[str, typer.Option(help="What is tested: reference or kafka.")] = "reference",
+    candidate: Annotated[
+        str, typer.Option(help="What is tested: reference, kafka, or a file that describes it.")
+    ] = "reference",
     cluster: Annotated[str, typer.Option(help="Where nodes run: local, docker or ssh.")] = "local",
     image: Annotated[
         str | None, typer.Option(help="docker: an image to use as it is, instead of the project's own.")

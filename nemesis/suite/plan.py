@@ -73,11 +73,15 @@ def _read_list(path: Path) -> SuiteList:
             raise _wrong(path, line_of(lines, (key,)), f"{key} must be a list of texts")
     if not raw.get("scenarios"):
         raise _wrong(path, 1, 'scenarios is missing: scenarios = ["partition-leader", "mine.toml"]')
-    beside = tuple(
-        str(path.parent / each) if each.endswith(".toml") and not Path(each).is_absolute() else each
-        for each in raw["scenarios"]
+    named, tested = (_beside(path, raw.get(key, ())) for key in ("scenarios", "candidates"))
+    return SuiteList(path.stem, str(raw.get("title", path.stem)), named, tested, strict=True)
+
+
+def _beside(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Names, and files as seen from the directory of the list."""
+    return tuple(
+        str(path.parent / each) if each.endswith(".toml") and not Path(each).is_absolute() else each for each in names
     )
-    return SuiteList(path.stem, str(raw.get("title", path.stem)), beside, tuple(raw.get("candidates", ())), strict=True)
 
 
 def _is_texts(value: Any) -> bool:
@@ -91,14 +95,16 @@ def _wrong(path: Path, line: int, what: str) -> Problem:
 
 
 def candidate_options(text: str) -> dict[str, Any]:
-    """``name[:version[:quorum]][+defect…]`` as options of a run. Raises Problem (usage)."""
+    """``name[:version[:quorum]][+defect…]``, or the file that describes one, as options of a run. Raises Problem (usage)."""
+    if text.endswith(".toml"):
+        return {"candidate": text}
     base, *defects = text.split("+")
     name, *rest = base.split(":")
     if not name or len(rest) > 2 or not all(rest) or not all(defects):
         raise Problem(
             "candidate-malformed",
             f"{text!r} names no candidate.",
-            "Write reference, reference+no-pre-vote, kafka:4.1.2 or kafka:3.9.2:static.",
+            "Write reference, reference+no-pre-vote, kafka:4.1.2, kafka:3.9.2:static or my-kraft.toml.",
             usage=True,
         )
     return {
@@ -133,7 +139,7 @@ def _plan_one(  # noqa: PLR0917
         plan = plan_run(replace(base, scenario=scenario, seed=seed, **candidate_options(candidate)))
         hazard = plan.known_hazard
     except Problem as problem:
-        if found.strict or not problem.usage or problem.slug in ("candidate-unknown", "candidate-malformed"):
+        if found.strict or not problem.usage or problem.slug.startswith("candidate-"):
             raise
         skipped = f"{problem.what} {problem.remedy}".strip()
     return SuiteRun(

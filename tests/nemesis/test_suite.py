@@ -182,6 +182,7 @@ def test_a_mistake_in_a_list_is_told_with_its_line(tmp_path: Path, text: str, sa
 
 
 def test_candidates_as_a_person_types_them() -> None:
+    assert candidate_options("my+programs/kraft-1.0.toml") == {"candidate": "my+programs/kraft-1.0.toml"}
     assert candidate_options("kafka:3.9.2:static") == {
         "candidate": "kafka",
         "version": "3.9.2",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from clusters.cache import cache_directory, make_directory
 from clusters.candidates.external.description import Artifact, Description, Install
-from clusters.candidates.external.placeholders import render
+from clusters.candidates.external.placeholders import found, render
 from workloads.problem import Problem
 
 Say = Callable[[str], None]
@@ -28,7 +28,9 @@ _LISTED_FILES = 300
 def built_directory(description: Description) -> Path:
     """Where the result of ``[install] once = true`` is kept: another one for every change of that section."""
     install = description.install
-    told = "" if install is None else json.dumps([install.command, dict(install.files), str(description.home)])
+    told = "" if install is None else json.dumps([install.command, dict(install.files)])
+    if any(name == "here" for _, name, _ in found(told)):
+        told += str(description.home)
     identity = hashlib.sha256(told.encode()).hexdigest()[:12]
     return cache_directory() / "candidates" / f"{description.name}-{description.version}-{identity}"
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.clusters.ssh.machines import AHEAD_S, within
 from tests.clusters.ssh.test_ssh_agents import carriers
+from tests.nemesis.described import REFERENCE
 
 pytestmark = [pytest.mark.ssh, pytest.mark.spark]
 
@@ -114,4 +115,12 @@ def test_the_doctor_tries_machines_and_says_what_is_missing(machines, tmp_path):
     assert failed["check"] == "data addresses"
     assert "from root@10.88.1.2:2201 (10.99.0.1) to root@10.88.2.2:2202 (10.99.0.2) was lost" in failed["detail"]
     assert "UDP on port 9093 must pass" in failed["remedy"]
+    assert runs_of(machines) == []
+
+
+def test_a_described_program_is_tried_on_a_machine(machines, tmp_path):
+    file = tmp_path / "stranger.toml"
+    file.write_text(REFERENCE)
+    told = done(nemesis(tmp_path, "doctor", "--candidate", file, "--cluster", "ssh", "--inventory", machines.inventory), 0)
+    assert "all steps went well" in told
     assert runs_of(machines) == []
