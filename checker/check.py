@@ -95,6 +95,8 @@ class Check:
     promises: tuple[str, ...] = ()
     withheld_by: tuple[str, ...] = ()
     """what a candidate's description may say that it does not offer, beside tables, and what this check cannot do without"""
+    captured: bool = False
+    """it looks at captured messages alone, and does not apply to runs in which nothing was captured"""
     sentence: Callable[[Finding], str] | None = None
     runs_python: bool = False
     """the plan starts Python workers (a kernel)"""

@@ -38,6 +38,8 @@ def gate(check: Check, run: StoredRun) -> Gate:
         return Gate(False, reason=f"{candidate.name} {candidate.version} does not promise {' and '.join(absent)}")
     if withheld := _withheld(check, run):
         return Gate(False, reason=f"{candidate.name} {candidate.version} {NO_EVIDENCE}: {withheld}")
+    if check.captured and not is_there("rpcs", run):
+        return Gate(False, reason="no messages between the nodes were captured")
     missing = [text for group in check.needs if (text := _missing(group, run))]
     return Gate(True, missing="; ".join(missing))
 

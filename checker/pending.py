@@ -14,7 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.arrow import map_in_arrow
-from checker.tables import RUNS_DDL, SCHEMAS, StoredRun, Tables, as_leaf, empty_frame, runs_document, spark_schema
+from checker.tables import (
+    NEWS_ONLY,
+    RUNS_DDL,
+    SCHEMAS,
+    StoredRun,
+    Tables,
+    as_leaf,
+    empty_frame,
+    runs_document,
+    spark_schema,
+)
 from workloads.history.manifest import Manifest, decode_manifest
 
 if TYPE_CHECKING:
@@ -59,7 +69,14 @@ def table_reader(path: Path, schema: pa.Schema) -> _Read:
         for _ in asked:
             pass
         if path.is_file():
-            yield from pq.read_table(path).select(schema.names).cast(schema).to_batches(max_chunksize=_BATCH_ROWS)
+            news = NEWS_ONLY.get(path.stem)
+            wanted = None if news is None else [(news, "=", True)]
+            yield from (
+                pq.read_table(path, filters=wanted)
+                .select(schema.names)
+                .cast(schema)
+                .to_batches(max_chunksize=_BATCH_ROWS)
+            )
 
     return read
 

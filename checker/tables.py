@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 SCHEMAS: Mapping[str, pa.Schema] = {"operations": OPERATIONS, "faults": FAULTS, **EVIDENCE_TABLES}
 
+NEWS_ONLY = {"rpcs": "is_news"}
+"""tables of which checks are given only the rows where a column is true: what else there is repeats it, offsets aside"""
+
 SMALL_ROWS = 400_000
 """up to so many rows one partition is fastest: nothing is shuffled and nothing compiled"""
 
@@ -207,13 +210,17 @@ def _read_run(directory: Path) -> StoredRun:
     for name in SCHEMAS:
         table = directory / "tables" / f"{name}.parquet"
         if table.is_file():
-            rows[name] = _row_count(table)
+            rows[name] = _row_count(table, NEWS_ONLY.get(name))
     return StoredRun(directory, manifest, rows)
 
 
-def _row_count(table: Path) -> int:
+def _row_count(table: Path, news: str | None) -> int:
     try:
-        return int(pq.read_metadata(table).num_rows)
+        if news is None:
+            return int(pq.read_metadata(table).num_rows)
+        # A column that an older release's table lacks: it had no rows.
+        held = news in pq.read_schema(table).names
+        return int(pc.sum(pq.read_table(table, columns=[news])[news]).as_py() or 0) if held else 0
     except (pa.ArrowException, OSError) as error:
         raise Problem(
             "damaged-table",
@@ -230,6 +237,8 @@ def open_tables(session: SparkSession, runs: Sequence[StoredRun]) -> Tables:
     for name, schema in SCHEMAS.items():
         paths = [str(run.directory / "tables" / f"{name}.parquet") for run in runs if run.rows.get(name)]
         frame = _frame(session, paths, schema)
+        if paths and name in NEWS_ONLY:
+            frame = frame.where(NEWS_ONLY[name])
         if small:
             frame = frame.coalesce(1)
         if paths and tables.row_count <= CACHED_ROWS_MAX:

@@ -3,7 +3,8 @@
 *one-leader-per-epoch.* Claims that somebody leads an epoch, from whatever source, are facts that stay true: LeaderChange records,
 transitions to leader, what followers learned, stored quorum states, answers given as the leader. No epoch may have claims for
 two nodes, nor for two disks of one node. An error answer is no claim (Kafka's followers say leader 0, epoch 0), and a late answer
-of a deposed leader carries its own, older epoch.
+of a deposed leader carries its own, older epoch. What nodes tell each other counts too: BeginQuorumEpoch and EndQuorumEpoch are
+sent by the epoch's leader, and answers to Vote, Fetch and the like name the leader of the epoch that they name.
 
 *leader-not-resumed.* A leader that restarts comes back resigned (S853-2): no identity leads one epoch in two incarnations.
 
@@ -48,6 +49,10 @@ leadership AS (
     SELECT run_id, epoch, leader, CAST(NULL AS STRING), 5,
            {witness("quorum_states", "node", "collection", "incarnation", "epoch", "leader")}
     FROM stored_states WHERE leader IS NOT NULL AND epoch IS NOT NULL
+    UNION ALL
+    SELECT run_id, epoch, leader, CAST(NULL AS STRING), 6,
+           {witness("rpcs", "connection", "correlation_id", "kind", "ts_ns", "src", "dst", "api", "fate", "epoch", "leader", "error")}
+    FROM rpcs WHERE leader IS NOT NULL AND epoch > 0 AND problem IS NULL
 )"""
 
 
@@ -76,6 +81,8 @@ def _named(row: Mapping[str, Any]) -> str:
         return f"the LeaderChange record at offset {row['offset']} on {disk_of(row)} names {row['leader']}"
     if row["table"] == "quorum_states":
         return f"the stored quorum state of {row['node']} (copy {row['collection']}) names {row['leader']}"
+    if row["table"] == "rpcs":
+        return f"{row['src']} told {row['dst']} in a {row['api']} {row['kind']}{at(row.get('ts_ns'))} that {row['leader']} leads it"
     if row.get("state") == "leader":
         return f"{node_of(row)} became leader of epoch {epoch}{at(row.get('ts_ns'))}"
     return f"{node_of(row)} learned that {row['leader']} leads epoch {epoch}{at(row.get('ts_ns'))}"
@@ -92,7 +99,7 @@ ONE_LEADER_PER_EPOCH = Check(
     requirement="R853-22, R853-28, KIP-595",
     title="No two nodes lead in one epoch.",
     situation="epochs with a leader",
-    needs=(("log_entries", "node_events", "quorum_samples", "quorum_states"),),
+    needs=(("log_entries", "node_events", "quorum_samples", "quorum_states", "rpcs"),),
     find=_find_one_leader,
     sentence=_say_one_leader,
 )

@@ -4,7 +4,7 @@
 side as the scenario needs. In a run that was stopped, faults that were not yet due are *not reached*, which is no finding.
 
 *evidence-complete*. What the candidate promised as evidence is there (:mod:`checker.gate`), no stored state was unreadable but on a
-disk that a fault of the run had damaged before, and the run came to its end.
+disk that a fault of the run had damaged before, no event was told in words that nobody understands, and the run came to its end.
 
 *not-starved*. No finding of liveness was suspended because the controller stalled or a node lacked CPU.
 """
@@ -17,7 +17,7 @@ from checker.check import Check, Finding
 from checker.checks.recovery import say_recovery, share_recoveries
 from checker.checks.resignation import share_resignations
 from checker.verdict import Kind
-from checker.wording import NO_ANOMALY_COLUMNS, at, seconds, witness
+from checker.wording import NO_ANOMALY_COLUMNS, at, node_of, seconds, witness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,6 +119,7 @@ FAULTS_HAPPENED = Check(
 )
 
 _STORED = witness("quorum_states", "node", "collection", "incarnation", "ts_ns", "problem")
+_UNREAD = witness("node_events", "node", "incarnation", "seq", "ts_ns", "kind", "detail")
 
 
 def _find_complete(tables: Tables) -> DataFrame:
@@ -129,7 +130,10 @@ def _find_complete(tables: Tables) -> DataFrame:
             FROM stored_states AS s
             LEFT ANTI JOIN lifecycle AS d
                 ON d.run_id = s.run_id AND d.node = s.node AND d.kind IN ('damage', 'restore') AND d.ts_ns <= s.ts_ns
-            WHERE problem IS NOT NULL""",
+            WHERE problem IS NOT NULL
+            UNION ALL
+            SELECT run_id, concat('events of ', node, ' incarnation ', incarnation), NULL, NULL, {NO_ANOMALY_COLUMNS}, array({_UNREAD})
+            FROM events WHERE kind = 'problem'""",
         tally="""
             SELECT r.run_id, count(c.run_id) AS evidence_rows, count(c.run_id) AS exercised,
                    CASE WHEN NOT max(r.finished)
@@ -142,6 +146,8 @@ def _find_complete(tables: Tables) -> DataFrame:
 
 def _say_complete(finding: Finding) -> str:
     (row,) = finding.witness
+    if row["table"] == "node_events":
+        return f"Not all that {node_of(row)} said of itself is understood: {row['detail']}."
     return f"What {row['node']} had on its disk (copy {row['collection']}) cannot be read: {row['problem']}."
 
 

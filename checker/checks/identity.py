@@ -1,7 +1,9 @@
 """Identity: a node is the pair of its id and the directory id of its disk (R853-29 … R853-34).
 
 *identity*, where the candidate promises directory ids: a disk that was wiped is gone, so its directory id must not act again in a
-later incarnation; one directory id belongs to one node; one incarnation has one directory id; and nobody acts without one.
+later incarnation; one directory id belongs to one node; one incarnation has one directory id; and nobody acts without one. In the
+messages between nodes, candidates and those who fetch name theirs (Vote since version 1, Fetch since 17): not none, and not two on one
+connection, which belongs to one process.
 """
 
 from __future__ import annotations
@@ -23,7 +25,25 @@ _EVENT = witness("node_events", "node", "directory_id", "incarnation", "seq", "t
 _STORED = witness("quorum_states", "node", "directory_id", "incarnation", "collection", "ts_ns", "epoch")
 _LIFE = witness("lifecycle", "node", "directory_id", "assigned", "incarnation", "kind", "ts_ns")
 
+_SAID = witness(
+    "rpcs",
+    "connection",
+    "correlation_id",
+    "kind",
+    "ts_ns",
+    "src",
+    "dst",
+    "api",
+    "version",
+    "replica",
+    "replica_directory_id",
+)
+
 _ACTS = f"""
+said AS (
+    SELECT * FROM rpcs
+    WHERE kind = 'request' AND replica = src AND problem IS NULL AND (api = 'Vote' AND version >= 1 OR api = 'Fetch' AND version >= 17)
+),
 acts AS (
     SELECT run_id, node, directory_id, incarnation, min_by({_EVENT}, seq) AS proof, count(*) AS rows
     FROM events GROUP BY run_id, node, directory_id, incarnation
@@ -33,6 +53,9 @@ acts AS (
     UNION ALL
     SELECT run_id, node, CASE WHEN NOT assigned THEN directory_id END, incarnation, min_by({_LIFE}, ts_ns), count(*)
     FROM lifecycle WHERE kind = 'start' GROUP BY run_id, node, CASE WHEN NOT assigned THEN directory_id END, incarnation
+    UNION ALL
+    SELECT run_id, src, replica_directory_id, CAST(NULL AS INT), min_by({_SAID}, ts_ns), count(*)
+    FROM said GROUP BY run_id, src, replica_directory_id
 ),
 wipes AS (
     SELECT run_id, node, directory_id, min(incarnation) AS incarnation, min_by({_LIFE}, ts_ns) AS proof
@@ -44,7 +67,7 @@ wipes AS (
 def _find(tables: Tables) -> DataFrame:
     return tables.findings(
         given=_ACTS,
-        anomalies="""
+        anomalies=f"""
             SELECT a.run_id, concat(a.node, ' ', a.directory_id, ' after its wipe') AS subject, NULL AS epoch, NULL AS offset,
                    NULL AS operations, to_json(struct('wiped' AS rule)) AS facts,
                    array(min(w.proof), min_by(a.proof, a.incarnation)) AS witness
@@ -63,6 +86,11 @@ def _find(tables: Tables) -> DataFrame:
             FROM acts WHERE directory_id IS NOT NULL AND incarnation > 0
             GROUP BY run_id, node, incarnation HAVING min(directory_id) <> max(directory_id)
             UNION ALL
+            SELECT run_id, concat('connection ', connection), NULL, NULL, NULL, to_json(struct('two' AS rule)),
+                   array(min_by({_SAID}, replica_directory_id), max_by({_SAID}, replica_directory_id))
+            FROM said WHERE replica_directory_id IS NOT NULL
+            GROUP BY run_id, connection HAVING min(replica_directory_id) <> max(replica_directory_id)
+            UNION ALL
             SELECT run_id, concat(node, ' incarnation ', incarnation, ' without identity'), NULL, NULL, NULL,
                    to_json(struct('none' AS rule)), array(min(proof))
             FROM acts WHERE directory_id IS NULL
@@ -77,8 +105,18 @@ def _find(tables: Tables) -> DataFrame:
 
 
 def _act(row: Mapping[str, Any]) -> str:
+    if row["table"] == "rpcs":
+        return f"{row['src']} in a {row['api']} request to {row['dst']}{at(row.get('ts_ns'))}"
     what = row.get("kind") or "stored quorum state"
     return f"{row['node']} in incarnation {row['incarnation']} ({what}{at(row.get('ts_ns'))})"
+
+
+def _disk(row: Mapping[str, Any]) -> Any:
+    return row.get("directory_id") or row.get("replica_directory_id")
+
+
+def _process(row: Mapping[str, Any]) -> str:
+    return f"one connection to {row['dst']}" if row["table"] == "rpcs" else f"incarnation {row['incarnation']}"
 
 
 def _say(finding: Finding) -> str:
@@ -90,11 +128,11 @@ def _say(finding: Finding) -> str:
             f"{at(first.get('ts_ns'))}, yet {_act(others[0])} acts under the same directory id."
         )
     if rule == "shared":
-        return f"One directory id, {first['directory_id']}, belongs to two nodes: {_act(first)} and {_act(others[0])}."
+        return f"One directory id, {_disk(first)}, belongs to two nodes: {_act(first)} and {_act(others[0])}."
     if rule == "two":
         return (
-            f"{first['node']} acts under two directory ids in incarnation {first['incarnation']}: {first['directory_id']} and "
-            f"{others[0]['directory_id']}."
+            f"{first.get('node') or first['src']} acts under two directory ids in {_process(first)}: {_disk(first)} and "
+            f"{_disk(others[0])}."
         )
     return f"{_act(first)} has no directory id although the candidate promises one."
 
@@ -105,7 +143,7 @@ IDENTITY = Check(
     requirement="R853-29 … R853-34",
     title="A wiped disk never acts again, and every disk has an identity of its own.",
     situation="disks that were wiped",
-    needs=(("lifecycle",), ("node_events", "quorum_states")),
+    needs=(("lifecycle",), ("node_events", "quorum_states", "rpcs")),
     promises=("directory-identity",),
     find=_find,
     sentence=_say,

@@ -9,6 +9,7 @@ from checker.checks.committed_reads import COMMITTED_READS
 from checker.checks.disruption import NO_DISRUPTION
 from checker.checks.elections import LEADER_NOT_RESUMED, ONE_LEADER_PER_EPOCH
 from checker.checks.epochs import EPOCH_MONOTONE
+from checker.checks.fetched import HIGH_WATERMARK_FETCHED
 from checker.checks.framework import EVIDENCE_COMPLETE, FAULTS_HAPPENED, NOT_STARVED
 from checker.checks.high_watermark import (
     APPLIED_BELOW_HIGH_WATERMARK,
@@ -42,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     ACKNOWLEDGED_BELOW_HIGH_WATERMARK,
     HIGH_WATERMARK_OWN_EPOCH,
     HIGH_WATERMARK_SUPPORTED,
+    HIGH_WATERMARK_FETCHED,
     HIGH_WATERMARK_MONOTONE,
     APPLIED_BELOW_HIGH_WATERMARK,
     LEGAL_TRANSITIONS,

@@ -1,7 +1,8 @@
 """Votes: one an epoch, kept over restarts, and only for candidates that are not behind.
 
-*one-vote-per-epoch.* Granted votes (pre-votes are none), a candidate's vote for itself, and what is stored: no voter has votes
-for two candidates in one epoch. The voter is the pair of node and directory id where the candidate promises identities, else
+*one-vote-per-epoch.* Granted votes (pre-votes are none), a candidate's vote for itself, what is stored, and what was said: the granting
+answer on its way, whether it arrived or not, and a candidate's request, which says that it votes for itself. No voter has votes for
+two candidates in one epoch. The voter is the pair of node and directory id where the candidate promises identities, else
 the node.
 
 *vote-durable* (S853-1). Copies of ``quorum-state`` taken after a process ended, and what the next incarnation recovered, against what
@@ -59,6 +60,25 @@ _STORED = witness(
     "quorum_states", "node", "directory_id", "incarnation", "collection", "ts_ns", "epoch", "voted_for", "leader"
 )
 
+_SAID = witness(
+    "rpcs",
+    "connection",
+    "correlation_id",
+    "kind",
+    "ts_ns",
+    "src",
+    "dst",
+    "api",
+    "fate",
+    "asked_epoch",
+    "epoch",
+    "replica",
+    "replica_directory_id",
+    "voter_directory_id",
+    "granted",
+    alias="v",
+)
+
 _CAST_VOTES = f"""
 cast_votes AS (
     SELECT run_id, node, identity, epoch, peer, peer_directory_id, 1 AS rank, {_VOTE} AS proof
@@ -72,6 +92,14 @@ cast_votes AS (
     UNION ALL
     SELECT run_id, node, identity, epoch, voted_for, voted_for_directory_id, 4, {_STORED}
     FROM stored_states WHERE voted_for IS NOT NULL
+    UNION ALL
+    SELECT v.run_id, v.src, concat_ws('/', v.src, CASE v.kind WHEN 'request' THEN v.replica_directory_id ELSE v.voter_directory_id END),
+           CASE v.kind WHEN 'request' THEN v.epoch ELSE v.asked_epoch END, v.replica, v.replica_directory_id, 5, {_SAID}
+    FROM rpcs AS v
+    LEFT ANTI JOIN lifecycle AS l
+        ON l.run_id = v.run_id AND l.node = v.src AND l.kind = 'wipe' AND v.voter_directory_id IS NULL
+    WHERE v.api = 'Vote' AND NOT coalesce(v.pre_vote, false) AND v.replica IS NOT NULL AND v.problem IS NULL
+      AND (v.kind = 'request' AND v.replica = v.src OR v.kind = 'response' AND v.granted)
 ),
 voters AS (
     SELECT v.*, CASE WHEN array_contains(r.promises, 'directory-identity') THEN v.identity ELSE v.node END AS voter
@@ -99,6 +127,11 @@ def _find_one_vote(tables: Tables) -> DataFrame:
 def _vote_of(row: Mapping[str, Any]) -> str:
     if row["table"] == "quorum_states":
         return f"its stored quorum state (copy {row['collection']}) says {row['voted_for']}"
+    if row["table"] == "rpcs":
+        if row["kind"] == "request":
+            return f"it asked {row['dst']} for its vote{at(row.get('ts_ns'))}, a candidate itself"
+        disk = f"/{row['replica_directory_id'][:6]}" if row.get("replica_directory_id") else ""
+        return f"it answered {row['dst']}{at(row.get('ts_ns'))} that it votes for {row['replica']}{disk}"
     if row.get("kind") == "vote":
         disk = f"/{row['peer_directory_id'][:6]}" if row.get("peer_directory_id") else ""
         return f"it voted for {row['peer']}{disk} in incarnation {row['incarnation']}{at(row.get('ts_ns'))}"
@@ -109,7 +142,7 @@ def _vote_of(row: Mapping[str, Any]) -> str:
 
 def _say_one_vote(finding: Finding) -> str:
     first, second = finding.witness
-    return f"{first['node']} gave two votes in epoch {finding.epoch}: {_vote_of(first)}, and {_vote_of(second)}."
+    return f"{first.get('node') or first['src']} gave two votes in epoch {finding.epoch}: {_vote_of(first)}, and {_vote_of(second)}."
 
 
 ONE_VOTE_PER_EPOCH = Check(
@@ -118,7 +151,7 @@ ONE_VOTE_PER_EPOCH = Check(
     requirement="S853-4, R853-15, KIP-595",
     title="No voter votes for two candidates in one epoch.",
     situation="votes given, by voter and epoch",
-    needs=(("node_events", "quorum_states"),),
+    needs=(("node_events", "quorum_states", "rpcs"),),
     find=_find_one_vote,
     sentence=_say_one_vote,
 )

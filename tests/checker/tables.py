@@ -165,6 +165,26 @@ class Story:
         }
         return self._add("lifecycle", row)
 
+    def said(self, src: str, dst: str, api: str, kind: str, at_s: float, **columns: Any) -> Row:
+        """One row of rpcs: a message that was delivered at once, on the one connection between the two."""
+        asks = kind == "request"
+        row = {
+            "connection": f"{src}-{dst}#1" if asks else f"{dst}-{src}#1",
+            "correlation_id": len(self.rows["rpcs"]),
+            "ts_ns": round(at_s * SECOND),
+            "delivered_ns": round(at_s * SECOND),
+            "src": src,
+            "dst": dst,
+            "api": api,
+            "kind": kind,
+            "fate": "delivered",
+            "size_bytes": 100,
+            "version": {"Vote": 2, "Fetch": 17}.get(api, 1),
+            "is_news": True,
+            **columns,
+        }
+        return self._add("rpcs", row)
+
     def operation(self, f: str, *input_: int, output: tuple[int, ...] = (), **columns: Any) -> Row:
         """One operation; ok, at node n1, during 1–2 s of the load, unless told otherwise."""
         row = {

@@ -270,6 +270,11 @@ def a_damaged_disk_is_unreadable(s: Story) -> None:
     s.life("n1", "damage", 20)
 
 
+def an_output_is_not_understood(s: Story) -> None:
+    all_is_readable(s)
+    s.event("n2", "problem", detail="3 lines are not understood, the first: became king")
+
+
 def all_is_readable(s: Story) -> None:
     s.cut("n1", 2, 9)
     s.life("n1", "start", 0)
@@ -439,6 +444,16 @@ CASES = (
     ),
     Case("a disk that the run itself had damaged is unreadable", a_damaged_disk_is_unreadable, EVIDENCE_COMPLETE),
     Case("everything is readable", all_is_readable, EVIDENCE_COMPLETE),
+    Case(
+        "a node's output is not understood",
+        an_output_is_not_understood,
+        EVIDENCE_COMPLETE,
+        "Not all that n2 (incarnation 1) said of itself is understood: 3 lines are not understood, the first: became king.",
+        (
+            {"table": "node_events", "node": "n2", "incarnation": 1, "seq": 0, "kind": "problem",
+             "detail": "3 lines are not understood, the first: became king"},
+        ),
+    ),
     Case(
         "a late answer fell into a stall",
         the_controller_stalled,

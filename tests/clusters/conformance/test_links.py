@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import signal
+import socket
+import time
 from collections.abc import Callable
 from itertools import permutations
 
 import pytest
 
+from clusters.collect.rpcs.packets import SYN, PacketFile, Segment
 from clusters.links import OPEN, between, bridge, groups, majority_ring
 from tests.clusters.conformance.lab import Lab
 from workloads.problem import Problem
@@ -77,3 +81,40 @@ def test_a_cut_of_an_unknown_node_is_refused_and_changes_nothing(lab: Lab) -> No
         lab.cluster.cut(between(["n9"], ["n2"]))
     assert caught.value.slug == "unknown-node"
     assert lab.cluster.probe([("n1", "n2"), ("n2", "n1")]) == {("n1", "n2"): False, ("n2", "n1"): True}
+
+
+def test_what_two_nodes_say_is_captured_at_both_ends_and_nothing_else(lab: Lab) -> None:
+    """With the kernel's times, in the order of the wire, cut or not; what clients and the controller say is not kept."""
+    addresses = [spec.address for spec in lab.specs.values()]
+    lab.serve("n1", "n2")
+    began_ns = time.monotonic_ns()
+    for name in ("n1", "n2"):
+        lab.cluster.accompany(name, "capture", {"port": lab.specs[name].port, "addresses": addresses})
+    assert lab.dial("n1", "n2", 5.0) == "through"
+    lab.cluster.cut(between([("n1", "n2"), ("n2", "n1")]))
+    assert lab.dial("n1", "n2", 0.3) != "through"
+    lab.cluster.cut(OPEN)
+    ends = {name: socket.inet_aton(lab.specs[name].address) for name in ("n1", "n2")}
+    seen = {name: captured(lab, name) for name in ends}
+    for name, segments in seen.items():
+        assert {segment.source for segment in segments} <= set(ends.values()), "clients are not kept"
+        said = [(s.source, s.payload) for s in segments if s.payload]
+        assert said == [(ends["n1"], b"echo through\n"), (ends["n2"], b"through\n")], name
+        moments = [segment.ts_ns for segment in segments]
+        assert began_ns <= min(moments) <= max(moments) <= time.monotonic_ns(), name
+    opened = {name: sum(s.flags & SYN > 0 and s.source == ends["n1"] for s in seen[name]) for name in ends}
+    assert opened["n1"] >= 2, "also what was sent into the cut"
+    answers = sum(s.flags & SYN > 0 and s.source == ends["n2"] for s in seen["n1"])
+    assert answers == 1, "which nobody answered"
+
+
+def captured(lab: Lab, name: str) -> list[Segment]:
+    """The whole capture of a node, which is over then."""
+    file, found = PacketFile(), []
+    while True:
+        taken = lab.cluster.companion(name, "capture", "take", last=True)
+        found += list(file.feed(base64.b64decode(taken["data"])))
+        if not taken["left"]:
+            assert taken["lost"] == 0
+            lab.cluster.dismiss(name, "capture")
+            return found
