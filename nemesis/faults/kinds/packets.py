@@ -91,7 +91,7 @@ PACKET_FAULTS = (
     ),
     _kind(
         "degrade",
-        "a bad line as they really are: late, with a heavy tail, losing packets in runs, some of them twice or overtaken",
+        "bad lines as they really are: late, with a heavy tail, losing packets in runs, some of them twice or overtaken",
         _DIRECTION,
         Parameter("delay_ms", "number", 40.0, "how late each packet is at least", unit="ms", most=60_000),
         Parameter(
