@@ -147,6 +147,8 @@ class Captures:
                     return
         except Problem as problem:
             captured.problem = problem.what
+        except OSError as error:
+            captured.problem = f"it cannot be stored: {error}"
         captured.running = False
 
     def _finish(self, captured: _Captured) -> None:

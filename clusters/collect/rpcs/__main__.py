@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from clusters.wire.lean_kio import import_kio
@@ -10,4 +11,4 @@ if __name__ == "__main__":
     import_kio()
     from clusters.collect.rpcs.follow import main
 
-    sys.exit(main(sys.argv[1]))
+    os._exit(main(sys.argv[1]))  # its file is in place: nobody waits for the libraries to be taken down
