@@ -18,7 +18,7 @@ from nemesis.cli.main import outcome
 from nemesis.exit_codes import ExitCode
 from nemesis.life.captures import Captures
 from nemesis.store.layout import CAPTURE, RPCS
-from tests.clusters.collect.test_rpcs import Wire, fetch, fetched, vote
+from tests.clusters.wires import Wire, fetch, fetched, vote
 from tests.reports import stored_runs
 from tests.reports.test_messages import asks, isolation
 from workloads.problem import Problem
