@@ -24,6 +24,8 @@ for line in sys.stdin:
         sys.exit("it had enough")
     elif op == "refuse":
         print(json.dumps({"problem": ["too-much", "No.", "Ask for less."]}), flush=True)
+    elif op == "babble":
+        print("hm", flush=True)
     elif op == "shout":
         print(json.dumps({"value": "x" * request["size"]}), flush=True)
     else:
@@ -83,6 +85,11 @@ def test_one_that_takes_no_requests_holds_up_nobody(companion: Companion) -> Non
 def test_an_answer_that_no_message_holds_is_a_problem(companion: Companion) -> None:
     assert problem(companion.ask("shout", {"size": ANSWER_BYTES_MAX})).slug == "companion-answers-too-much"
     assert len(companion.ask("shout", {"size": ANSWER_BYTES_MAX - 100}).result(30)) == ANSWER_BYTES_MAX - 100
+
+
+def test_what_is_no_answer_is_a_problem(companion: Companion) -> None:
+    assert problem(companion.ask("babble", {})).slug == "companion-babbles"
+    assert companion.ask("again", {}).result(30) == ["again", {}]
 
 
 def test_one_that_does_not_end_when_dismissed_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,11 +112,10 @@ class Companion:
         while self._receive(process):
             self._hasten(process)
         process.wait()
-        with self._lock, contextlib.suppress(OSError):
-            for stream in (process.stdin, process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
         with self._lock:
+            for stream in (process.stdin, process.stdout, process.stderr):
+                with contextlib.suppress(OSError):
+                    stream.close()  # type: ignore[union-attr]
             pending, self._pending = list(self._pending), collections.deque()
             self._ended.set_result(True)
         for answer, _ in pending:
@@ -126,10 +125,13 @@ class Companion:
         """Take what it says, for a moment; False when it has closed its output."""
         assert process.stdout is not None
         assert process.stderr is not None
-        ready, _, _ = select.select([process.stdout, process.stderr], [], [], _LOOK_S)
-        if process.stderr in ready:
+        poller = select.poll()
+        for stream in (process.stdout, process.stderr):
+            poller.register(stream, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poller.poll(_LOOK_S * 1000)}
+        if process.stderr.fileno() in ready:
             self._said = (self._said + os.read(process.stderr.fileno(), _READ_BYTES))[-_SAID_BYTES:]
-        if process.stdout in ready:
+        if process.stdout.fileno() in ready:
             data = os.read(process.stdout.fileno(), _READ_BYTES)
             if not data:
                 self._said = (self._said + _rest(process.stderr.fileno()))[-_SAID_BYTES:]
@@ -148,11 +150,16 @@ class Companion:
         if len(line) > ANSWER_BYTES_MAX:
             answer.set_exception(Problem("companion-answers-too-much", f"{self.told} answered with {len(line)} bytes."))
             return
-        message = json.loads(line)
-        if "problem" in message:
-            answer.set_exception(Problem(*message["problem"]))
+        try:
+            message = json.loads(line)
+            problem = Problem(*message["problem"]) if "problem" in message else None
+            value = None if problem else message["value"]
+        except (ValueError, TypeError, KeyError):
+            problem, value = Problem("companion-babbles", f"{self.told} said {line[:200]!r}, which is no answer."), None
+        if problem is not None:
+            answer.set_exception(problem)
         else:
-            answer.set_result(message["value"])
+            answer.set_result(value)
 
     def _hasten(self, process: subprocess.Popen[bytes]) -> None:
         """Kill it when an answer, or its end, is overdue."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from tests.clusters.conformance.lab import PATIENCE_S, Lab, within
 from workloads.problem import Problem
 
 COUNT = 200
+LATE_MS = 100
+"""no round trip on this machine takes as long; the fastest of several counts"""
 
 PEER = r"""
 import json, socket, sys, threading, time
@@ -136,17 +138,21 @@ class Peers:
         (counts,) = self.lab.cluster.companion("n1", "shaper", "clear", key="a").values()
         return dict(counts)
 
-    def sent(self, gap_ms: float = 0.2) -> dict[str, int]:
-        """What has arrived at n2 of the datagrams that n1 sent."""
-        self.call("n1", "send", self.address("n2"), COUNT, gap_ms)
-        return dict(self.arrived(lambda _: False))
+    def seen(self) -> int:
+        """How many packets the shaper has met."""
+        (counts,) = self.lab.cluster.companion("n1", "shaper", "counts", key="a").values()
+        return int(counts["seen"])
 
-    def arrived(self, enough: Callable[[int], bool]) -> dict[str, int]:
-        """Take it as soon as there is enough, or nothing more has come for a while."""
-        last = -1
-        while (now := self.call("n2", "waiting")) != last and not enough(now):
-            last = now
-            within(0.15, lambda: False)
+    def sent(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """n1 sends datagrams to n2 under a shape, which then ends: its counts, and what has arrived."""
+        self.call("n1", "send", self.address("n2"), COUNT, 0.2)
+        assert within(PATIENCE_S, lambda: self.seen() >= COUNT)
+        counts = self.clear()
+        return counts, self.arrived(counts["sent"])
+
+    def arrived(self, count: int) -> dict[str, int]:
+        """What n2 has got, as soon as so many are there."""
+        assert within(PATIENCE_S, lambda: self.call("n2", "waiting") >= count)
         return dict(self.call("n2", "got"))
 
 
@@ -159,34 +165,31 @@ def peers(lab: Lab) -> Iterator[Peers]:
 
 def test_one_directed_link_is_shaped_and_exact_again_afterwards(peers: Peers) -> None:
     n1, n2, n3 = (peers.address(node) for node in peers.lab.names)
-    assert peers.call("n1", "trips", n2, 5)[0] < 40
+    assert peers.call("n1", "trips", n2, 5)[0] < LATE_MS
 
-    peers.shape(delay_ms=40)
-    assert peers.call("n1", "trips", n2, 5)[0] >= 40
-    assert peers.call("n1", "trips", n3, 5)[0] < 40
+    peers.shape(delay_ms=LATE_MS)
+    assert peers.call("n1", "trips", n2, 2)[0] >= LATE_MS
+    assert peers.call("n1", "trips", n3, 5)[0] < LATE_MS
     peers.lab.cluster.cut(between(["n1"], ["n2"]))
     assert peers.call("n1", "trips", n2, 1) == []
     peers.lab.cluster.cut(OPEN)
-    assert len(peers.call("n1", "trips", n2, 3)) == 3
+    assert len(peers.call("n1", "trips", n2, 2)) == 2
     counts = peers.clear()
-    assert counts["delayed"] == counts["seen"] >= 9
-    assert counts["echo_ms"][0] >= 40
+    assert counts["delayed"] == counts["seen"] == 5
+    assert counts["echo_ms"][0] >= LATE_MS
 
     peers.shape(loss_percent=30, loss_run=3)
-    got = peers.sent()
-    counts = peers.clear()
+    counts, got = peers.sent()
     assert (counts["seen"], got["all"]) == (COUNT, COUNT - counts["lost"])
     assert 0 < counts["lost"] < COUNT
 
     peers.shape(duplicate_percent=30)
-    got = peers.sent()
-    counts = peers.clear()
+    counts, got = peers.sent()
     assert (got["distinct"], got["all"]) == (COUNT, COUNT + counts["duplicated"])
     assert counts["duplicated"] > 0
 
     peers.shape(reorder_percent=20, reorder_ms=20)
-    got = peers.sent()
-    counts = peers.clear()
+    counts, got = peers.sent()
     assert (got["distinct"], got["all"]) == (COUNT, COUNT)
     assert got["late"] > 0
     assert counts["reordered"] > 0
@@ -195,24 +198,20 @@ def test_one_directed_link_is_shaped_and_exact_again_afterwards(peers: Peers) ->
     assert peers.call("n1", "transfer", n2, 400_000) > 0.38
     assert peers.clear()["delayed"] > 0
 
-    assert peers.call("n1", "trips", n2, 5)[0] < 40
-    assert peers.sent() == {"all": COUNT, "distinct": COUNT, "late": 0}
     assert peers.lab.cluster.companion("n1", "shaper", "counts", key="a") == {}
-    assert peers.call("n2", "trips", n1, 5)[0] < 40
+    assert peers.call("n1", "trips", n2, 5)[0] < LATE_MS
+    assert peers.call("n2", "trips", n1, 5)[0] < LATE_MS
+    peers.call("n1", "send", n2, COUNT, 0.2)
+    assert peers.arrived(COUNT) == {"all": COUNT, "distinct": COUNT, "late": 0}
 
 
 def test_what_is_under_way_when_a_fault_ends_leaves_at_once(peers: Peers) -> None:
     peers.shape(delay_ms=60_000)
     peers.call("n1", "send", peers.address("n2"), 20, 0)
-    assert within(PATIENCE_S, lambda: _seen(peers) == 20)
+    assert within(PATIENCE_S, lambda: peers.seen() == 20)
     assert peers.call("n2", "got")["all"] == 0
     peers.clear()
-    assert peers.arrived(lambda count: count == 20) == {"all": 20, "distinct": 20, "late": 0}
-
-
-def _seen(peers: Peers) -> int:
-    (counts,) = peers.lab.cluster.companion("n1", "shaper", "counts", key="a").values()
-    return int(counts["seen"])
+    assert peers.arrived(20) == {"all": 20, "distinct": 20, "late": 0}
 
 
 def test_both_ends_of_an_established_connection_see_its_reset_and_a_new_one_holds(peers: Peers) -> None:
@@ -229,19 +228,19 @@ def test_both_ends_of_an_established_connection_see_its_reset_and_a_new_one_hold
 
 def test_a_companion_outlives_its_node_and_is_no_part_of_it(peers: Peers) -> None:
     lab = peers.lab
-    peers.shape(delay_ms=40)
+    peers.shape(delay_ms=LATE_MS)
     lab.kill("n1")
     assert lab.cluster.cpu("n1") is None
     spec = lab.specs["n1"]
     lab.start("n1", PEER, spec.address, str(spec.port))
     assert within(PATIENCE_S, lambda: lab.ask("n1", "waiting", 2.0) == "0")
-    assert peers.call("n1", "trips", peers.address("n2"), 3)[0] >= 40
+    assert peers.call("n1", "trips", peers.address("n2"), 3)[0] >= LATE_MS
     with pytest.raises(Problem) as caught:
         lab.cluster.accompany("n1", "shaper", {})
     assert caught.value.slug == "companion-runs"
     lab.cluster.dismiss("n1", "shaper")
     lab.cluster.dismiss("n1", "shaper")
-    assert peers.call("n1", "trips", peers.address("n2"), 3)[0] < 40
+    assert peers.call("n1", "trips", peers.address("n2"), 3)[0] < LATE_MS
     with pytest.raises(Problem) as caught:
         lab.cluster.companion("n1", "shaper", "counts", key="a")
     assert caught.value.slug == "companion-missing"
