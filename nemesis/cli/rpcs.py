@@ -55,7 +55,7 @@ def rpcs(
         raise Problem(
             "no-messages",
             f"{folder} holds no messages between its nodes.",
-            "They are captured where the framework may: `nemesis doctor`; in a run that was killed, `nemesis check` reads them.",
+            "They are captured where packet sockets are permitted; those of a run that was killed `nemesis check` reads.",
             usage=True,
         )
     tried = messages.rounds(table)
