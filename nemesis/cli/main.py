@@ -41,6 +41,8 @@ clients saw a linearizable object and whether the replicated log stayed safe.
 
     nemesis run my-scenario.toml                                a scenario of your own: nemesis init scenario my-scenario.toml
 
+    nemesis run partition-leader --candidate my-kraft.toml      a program of your own: nemesis init candidate my-kraft.toml
+
     nemesis suite network --candidate kafka:4.1.2               a group of scenarios, one summary
 
     nemesis list                                                scenarios, workloads, candidates, defects; faults: nemesis list faults
