@@ -14,7 +14,7 @@ from clusters.cache import cache_directory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SPARK = "spark"
+_SPARK, _SWEEPS = "spark", "sweeps"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -26,18 +26,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _group(items: list[pytest.Item]) -> None:
-    """Whole files go to one process or the other, for their fixtures; those that use the Spark session to one, and first.
+    """Whole files go to one process or the other, for their fixtures; all that use the Spark session to one, and first.
 
-    That one computes; most others wait for elections, timeouts and processes.
+    That one computes; most others wait for elections, timeouts and processes. Those that sweep follow each other, too.
     """
     for item in items:
-        group = _SPARK if _uses_spark(item) else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: not _uses_spark(item))
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+    first = [_SPARK, _SWEEPS]
+    items.sort(key=lambda item: first.index(group) if (group := _group_of(item)) in first else len(first))
 
 
-def _uses_spark(item: pytest.Item) -> bool:
-    return _SPARK in getattr(item, "fixturenames", ())
+def _group_of(item: pytest.Item) -> str:
+    if _SPARK in getattr(item, "fixturenames", ()):
+        return _SPARK
+    return _SWEEPS if item.get_closest_marker(_SWEEPS) is not None else item.nodeid.partition("::")[0].partition("@")[0]
 
 
 def _leave_out_kafka(items: list[pytest.Item]) -> None:

@@ -96,14 +96,14 @@ print(total, rows, session.sparkContext._gateway.proc.pid, session.sparkContext.
 """
 
 
-def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, cwd: Path = PROJECT, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
-        cwd=PROJECT,
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(PROJECT), **environment},
     )
 
@@ -129,14 +129,15 @@ def wait_until_gone(pid: int) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("home", runtimes())
 def test_a_session_is_quiet_and_leaves_nothing_behind(home: str, tmp_path: Path) -> None:
-    before = sorted(os.listdir(PROJECT))
-    done = run_python(STORY + "stop_session(session)", NEMESIS_JAVA_HOME=home, TMPDIR=str(tmp_path))
+    here = tmp_path / "here"
+    here.mkdir()
+    done = run_python(STORY + "stop_session(session)", here, NEMESIS_JAVA_HOME=home, TMPDIR=str(tmp_path))
     assert done.stderr == ""
     total, *rows, pid, scratch = done.stdout.split()
     assert (total, rows) == ("45", ["[0,", "2,", "4]"])
     wait_until_gone(int(pid))
     assert not Path(scratch).exists()
-    assert sorted(os.listdir(PROJECT)) == before
+    assert list(here.iterdir()) == []
 
 
 @pytest.mark.spark

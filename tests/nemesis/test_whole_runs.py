@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0
 
-pytestmark = [pytest.mark.namespaces, pytest.mark.spark]
+pytestmark = [pytest.mark.namespaces, pytest.mark.spark, pytest.mark.sweeps]
 
 
 @pytest.fixture

@@ -193,6 +193,7 @@ def test_the_doctor_tells_the_first_obstacle_and_does_not_try_the_rest(monkeypat
 
 
 @pytest.mark.docker
+@pytest.mark.sweeps
 def test_what_a_dead_controller_left_is_found_without_its_ledger_and_a_living_ones_is_not(tmp_path: Path) -> None:
     program = """
 import sys
