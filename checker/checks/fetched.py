@@ -57,7 +57,7 @@ def judge_folder(folder: Path) -> list[dict[str, Any]]:
         return [tally_row(manifest.run_id)]
     fetches = pq.read_table(path, columns=list(_COLUMNS), filters=[("api", "=", "Fetch")])
     judged = judge(
-        fetches.to_pylist(),
+        fetches,
         voters=frozenset(node.name for node in manifest.nodes if node.role == "voter"),
         blind=frozenset(node.name for node in manifest.nodes)
         - {capture.node for capture in manifest.captures if capture.whole},

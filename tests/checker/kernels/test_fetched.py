@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from checker.kernels.fetched import judge
@@ -22,10 +23,16 @@ def told(at: int, mark: int, *, epoch: int = 5, leader: str = "n1", to: str = "n
             "leader": leader}  # fmt: skip
 
 
+def table(rows: list[Row]) -> pa.Table:
+    kinds = {"ts_ns": pa.int64(), "offset": pa.int64(), "high_watermark": pa.int64(), "epoch": pa.int32()}
+    names = ("kind", "ts_ns", "src", "dst", "epoch", "offset", "high_watermark", "leader")
+    return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in names]))
+
+
 def found(
     rows: list[Row], voters: frozenset[str] = VOTERS, blind: frozenset[str] = frozenset(), slack_ns: int = 0
 ) -> list[tuple[str, int, int]]:
-    judged = judge(rows, voters=voters, blind=blind, slack_ns=slack_ns)
+    judged = judge(table(rows), voters=voters, blind=blind, slack_ns=slack_ns)
     return [(each.answer["src"], each.answer["high_watermark"], each.holders) for each in judged.found]
 
 
@@ -57,7 +64,7 @@ def test_wrong(name: str) -> None:
 
 def test_only_the_first_telling_is_looked_at() -> None:
     rows = [fetch("n2", 1, 10), told(2, 10), told(3, 10, to="n3"), told(4, 9)]
-    assert judge(rows, voters=VOTERS, blind=frozenset(), slack_ns=0).told == 1
+    assert judge(table(rows), voters=VOTERS, blind=frozenset(), slack_ns=0).told == 1
 
 
 def test_clocks_that_differ_and_captures_with_holes_count_for_the_leader() -> None:
