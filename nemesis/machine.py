@@ -61,6 +61,7 @@ def examine_inventory(inventory: Path) -> list[Finding]:
 def examine() -> list[Finding]:
     """Try everything that a run needs; takes a second or two."""
     from checker.java import find_java
+    from clusters.backends.shim.compile import can_compile
     from workloads.problem import Problem
 
     findings = [Finding("python", True, f"{platform.python_version()} at {sys.executable}")]
@@ -73,6 +74,9 @@ def examine() -> list[Finding]:
         findings.append(Finding("java", False, problem.what, problem.remedy))
     findings += [Finding(tried.name, tried.ok, tried.detail, tried.remedy) for tried in find_backend("local").examine()]
     findings += _docker()
+    can, found, remedy = can_compile()
+    detail = found if can else f"{found}; only faults that preload a library need one"
+    findings.append(Finding("preload", can, detail, remedy, needed=False))
     maven = shutil.which("mvn")
     findings.append(
         Finding(
