@@ -7,7 +7,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from clusters.backends.backend import Finding
 from clusters.backends.ssh.cluster import SshCluster
@@ -24,7 +24,7 @@ _DRIFT_NS = 50_000_000
 def doctor(cluster: SshCluster) -> list[Finding]:
     """Try everything on a cluster that is not up, in the order in which a run needs it; it is down afterwards.
 
-    What follows a failure is not tried, but that a program is missing concerns one candidate only.
+    What follows a failure is not tried; but that a program is missing concerns one candidate only, and shaping some faults.
     """
     site = cluster.site
     steps: list[tuple[str, Callable[[], str], bool]] = [
@@ -35,6 +35,7 @@ def doctor(cluster: SshCluster) -> list[Finding]:
         ("one-way cuts", lambda: _cut(cluster), True),
         ("clients", lambda: _connect(cluster), True),
         ("node processes", lambda: _process(cluster), True),
+        ("faults of packets", lambda: _shape(cluster), False),
         ("Python for the reference", lambda: _program(cluster, site.python, "-c", "import kio, msgspec"), False),
         ("Java for Apache Kafka", lambda: _program(cluster, site.java or "java", "-version"), False),
     ]
@@ -93,6 +94,23 @@ def _cut(cluster: SshCluster) -> str:
     _expect(cluster, cut, "")
     cluster.cut(OPEN)
     return _expect(cluster, OPEN, "a rule at the receiver silences one direction and leaves the other open")
+
+
+def _shape(cluster: SshCluster) -> str:
+    """Raises Problem ``packets-not-shaped``."""
+    nodes = cluster.nodes
+    for node in nodes:
+        cluster.accompany(node.name, "shaper", {"address": node.address})
+    for node, other in pairwise(nodes):
+        shape = {"towards": [other.address], "shape": {"loss_percent": 100.0}}
+        cluster.companion(node.name, "shaper", "shape", key="doctor", seed="", **shape)
+    lost = frozenset((node.name, other.name) for node, other in pairwise(nodes))
+    _expect(cluster, Links(lost), "")
+    for node in nodes:
+        cluster.dismiss(node.name, "shaper")
+    return _expect(
+        cluster, OPEN, "a program beside a node loses what it shall of what the node sends, and nothing else"
+    )
 
 
 def _expect(cluster: SshCluster, links: Links, text: str) -> str:
