@@ -84,9 +84,10 @@ class StaleDivergence:
             raise _Missed(f"{held['sender']} was paused, and nobody else led within {_ELECTED_PATIENCE_S:.0f} s")
 
         def is_ahead(event: Event) -> bool:
-            is_fetch = event["action"] == "note" and event.get("epoch", -1) > epoch
+            if event["action"] != "note" or int(event.get("epoch", -1)) <= epoch:
+                return False
             # Its own records, which nobody else has, reach beyond the end too; they are of an epoch before.
-            return is_fetch and event["offset"] > end and event["last_epoch"] >= epoch
+            return int(event["offset"]) > end and int(event["last_epoch"]) >= epoch
 
         if await _seen(field, aim, is_ahead, _ADVANCED_PATIENCE_S) is None:
             raise _Missed(f"{follower} did not fetch beyond {end} in an epoch later than {epoch}")
