@@ -24,7 +24,8 @@ from nemesis.faults.targets import turned
 from workloads.problem import Problem
 
 _MS = 1_000_000
-_SEEN_PATIENCE_S = 5.0
+_SEEN_PATIENCE_S = 12.0
+"""another lane may have ended or paused the node, which asks again when it is back"""
 _POLL_S = 0.02
 _LOOK_S = 0.2
 _TOLERANCE_NS = 2 * _MS
