@@ -11,6 +11,7 @@ from itertools import permutations
 
 import pytest
 
+from clusters.cluster import Clock
 from clusters.collect.rpcs.packets import SYN, PacketFile, Segment
 from clusters.links import OPEN, between, bridge, groups, majority_ring
 from tests.clusters.conformance.lab import Lab
@@ -100,8 +101,9 @@ def test_what_two_nodes_say_is_captured_at_both_ends_and_nothing_else(lab: Lab) 
         assert {segment.source for segment in segments} <= set(ends.values()), "clients are not kept"
         said = [(s.source, s.payload) for s in segments if s.payload]
         assert said == [(ends["n1"], b"echo through\n"), (ends["n2"], b"through\n")], name
-        moments = [segment.ts_ns for segment in segments]
-        assert began_ns <= min(moments) <= max(moments) <= time.monotonic_ns(), name
+        clock = lab.cluster.clocks().get(name, Clock(0, 0, 0))
+        moments = [segment.ts_ns - clock.ahead_ns for segment in segments]
+        assert began_ns - clock.error_ns <= min(moments) <= max(moments) <= time.monotonic_ns() + clock.error_ns, name
     opened = {name: sum(s.flags & SYN > 0 and s.source == ends["n1"] for s in seen[name]) for name in ends}
     assert opened["n1"] >= 2, "also what was sent into the cut"
     answers = sum(s.flags & SYN > 0 and s.source == ends["n2"] for s in seen["n1"])
