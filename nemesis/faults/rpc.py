@@ -210,12 +210,9 @@ async def ask_all(field: Field, op: str, **fields: Any) -> dict[str, Any]:
 def account(field: Field, rule: str) -> list[Event] | str:
     """What relays did by a rule, or by those whose names begin with it; a text says why nobody knows. Blocks."""
     try:
-        around = sum(field.cluster.companion(node, RELAY, "counts")["around"] for node in field.nodes.names)
         keep_events(field)
     except Problem as problem:
         return problem.what
-    if around:
-        return f"{around} packets went around the relays and were reset"
     return [each for each in kept_events(field) if each["rule"] == rule or each["rule"].startswith(f"{rule}-")]
 
 

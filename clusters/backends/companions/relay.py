@@ -10,8 +10,8 @@ Operations (fields each, JSON):
 ``add``      ``rules`` (see :mod:`.rpc_rules`): puts them in force.
 ``remove``   ``ids``: takes rules out of force; what they hold passes now, what they delay when it is due.
 ``release``  ``id``: what the rule holds now passes.
-``counts``   → ``rules`` (id → matched, applied, holding), ``frames``, ``unread``, ``connections``, ``failed``, ``around`` (packets that
-             went around the relay and were reset).
+``counts``   → ``rules`` (id → matched, applied, holding), ``frames``, ``unread``, ``connections``, ``failed``, ``around`` (packets to
+             peers of no relayed connection, which were reset: of one from before the relay, or stragglers of one that is closed).
 ``events``   → ``events``: the oldest actions that were not taken yet, ``left``, ``lost``.
 
 An event is an action on one frame: ``at_ns`` (CLOCK_MONOTONIC), ``rule``, ``action``, ``api``, ``part``, ``sender``, ``receiver``,

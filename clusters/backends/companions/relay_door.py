@@ -55,7 +55,7 @@ class Door:
             ) from error
 
     def packets_around(self) -> int:
-        """How many packets went to a peer's listener without the relay, and were reset."""
+        """How many packets to a peer's listener belonged to no relayed connection, and were reset: none of them arrives."""
         return sum(sum(nf.packets_counted(self._sock, _TABLE, chain)) for chain in (_OLD, _AROUND))
 
     def close(self) -> None:
