@@ -8,6 +8,7 @@ differently change nothing. Where a piece is missing for good, the stream goes o
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,9 +46,10 @@ class Stream:
         self._end = 0
         self._held: list[tuple[int, bytes]] = []
         self._held_bytes = 0
-        self._sent: list[tuple[int, int]] = []
-        self._arrived: list[tuple[int, int, int]] = []
-        self._acknowledged: list[tuple[int, int]] = []
+        # Each in the order in which its capture saw it.
+        self._sent: deque[tuple[int, int]] = deque()
+        self._arrived: deque[tuple[int, int, int]] = deque()
+        self._acknowledged: deque[tuple[int, int]] = deque()
         self._acknowledged_elsewhere = 0
         self.skipped_bytes = 0
         """that belong to no message that could be read"""
@@ -117,7 +119,7 @@ class Stream:
     def sent_ns(self, end: int) -> int | None:
         """When the byte before ``end`` left the sender for the first time. Ask in the order of the stream."""
         while self._sent and self._sent[0][0] < end:
-            del self._sent[0]
+            self._sent.popleft()
         return self._sent[0][1] if self._sent else None
 
     def seen_ns(self, end: int) -> int | None:
@@ -128,12 +130,18 @@ class Stream:
     def delivered_ns(self, end: int) -> int | None:
         """When the byte before ``end`` arrived that the receiver acknowledged next. Ask in the order of the stream."""
         while self._acknowledged and self._acknowledged[0][0] < end:
-            del self._acknowledged[0]
+            self._acknowledged.popleft()
         if not self._acknowledged:
             return None
         said_ns = self._acknowledged[0][1]
-        times = [ts_ns for begin, until, ts_ns in self._arrived if begin < end <= until and ts_ns <= said_ns]
-        return max(times) if times else said_ns
+        self.forget(end - 1)
+        latest_ns = None
+        for begin, until, ts_ns in self._arrived:
+            if ts_ns > said_ns:
+                break
+            if begin < end <= until:
+                latest_ns = ts_ns
+        return said_ns if latest_ns is None else latest_ns
 
     def acknowledged_at_sender(self, end: int) -> bool:
         """Whether the sender got an acknowledgement of the byte before ``end``."""
@@ -143,7 +151,7 @@ class Stream:
         """Nobody asks about what lies before ``end`` any more."""
         arrived = self._arrived
         while arrived and arrived[0][1] <= end:
-            del arrived[0]
+            arrived.popleft()
 
     # ------------------------------------------------------------------------------------------------------------- inside
 
