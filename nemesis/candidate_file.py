@@ -52,12 +52,6 @@ _TABLES = {
     "evidence": ("transitions", "trace", "output"),
 }
 """table → its keys, None for those that a person names"""
-_KNOWN_IN = {
-    "[[files]] and [start]": placeholders.START,
-    "[install] with once = true, [artifacts] beside it, and [format]": placeholders.CONTROLLER,
-    "[lists.NAME] each": placeholders.EACH,
-    "what is made for a node ([[files]], [format], [start])": placeholders.NODE,
-}
 _KEYS = ("name", "version", "quorum", "promises")
 _REMEDY = "CANDIDATES.md explains every key; `nemesis init candidate FILE.toml` writes a commented file."
 
@@ -214,9 +208,9 @@ class _Reading:
 
     def _wrong_placeholder(self, path: Keys, written: str, name: str, known: frozenset[str]) -> None:
         at = self._at(path, written)
-        where = next((place for place, names in _KNOWN_IN.items() if name in names), None)
+        where = next((place for place, names in placeholders.PLACES.items() if name in names), None)
         if where is not None:
-            at.wrong(path, f"{written} means something in {where} only.")
+            at.wrong(path, f"{written} means something {where} only.")
         else:
             at.unknown(path, "placeholder", name, known)
 

@@ -12,7 +12,11 @@ from nemesis.exit_codes import ExitCode
 
 def list_all(
     what: Annotated[
-        str | None, typer.Argument(help="faults: each with its parameters, and which backends can do it here (tried).")
+        str | None,
+        typer.Argument(
+            help="faults: each with its parameters, and which backends can do it here (tried). placeholders: what the texts of a "
+            "candidate's description may hold."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
@@ -51,11 +55,33 @@ def list_all(
 def _list_one(what: str, *, as_json: bool) -> int:
     from workloads.problem import Problem
 
+    if what == "placeholders":
+        return _list_placeholders(as_json=as_json)
     if what != "faults":
-        raise Problem("list-unknown", f"There is no list of {what!r}.", "There is `nemesis list faults`.", usage=True)
+        raise Problem(
+            "list-unknown",
+            f"There is no list of {what!r}.",
+            "There are `nemesis list faults` and `nemesis list placeholders`.",
+            usage=True,
+        )
     from nemesis.cli.fault_table import print_faults
 
     print_faults(as_json=as_json)
+    return ExitCode.VALID
+
+
+def _list_placeholders(*, as_json: bool) -> int:
+    from clusters.candidates.external.placeholders import PLACES
+
+    if as_json:
+        print(json.dumps({"schema_version": 1, "placeholders": PLACES}, indent=2))
+        return ExitCode.VALID
+    for place, names in PLACES.items():
+        _table(place, [("{{" + name + "}}", text) for name, text in names.items()])
+    _table(
+        "and of a description's own",
+        [("{{artifact.NAME}}", "the path of an artifact, on the node"), ("{{NAME}}", "the spelling of [lists.NAME]")],
+    )
     return ExitCode.VALID
 
 

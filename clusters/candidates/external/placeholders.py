@@ -37,10 +37,10 @@ NODE = {
     "cluster_id": "22 characters, the same on all nodes",
     "data": "the node's disk: its data directory",
     "directory": "the node's own directory, which a wipe leaves",
-    "election_timeout_ms": "the timers of the run",
-    "fetch_timeout_ms": "",
+    "election_timeout_ms": "without a leader for so long, a node stands for election",
+    "fetch_timeout_ms": "a follower that could not fetch for so long does so too",
     "check_quorum_ms": "a leader that no majority has fetched from for so long must resign",
-    "request_timeout_ms": "",
+    "request_timeout_ms": "how long an answer of another node is waited for",
     "seed": "the run's seed, a number",
     "voters": "the initial voters: 1@10.0.0.1:9093,2@… (Kafka's controller.quorum.voters)",
     "bootstrap_servers": "the initial voters: 10.0.0.1:9093,… (controller.quorum.bootstrap.servers)",
@@ -54,14 +54,22 @@ START = {
     "trace": "the file that the node writes its trace to ([evidence] trace = true)",
 }
 EACH = {
-    "each.node": "in [lists.NAME] each: of the node that is spelled",
-    "each.node_id": "",
-    "each.role": "",
-    "each.address": "",
-    "each.port": "",
+    "each.node": "n1, n2, …",
+    "each.node_id": "1, 2, …",
+    "each.role": "voter or observer, when the run begins",
+    "each.address": "the address that it listens on",
+    "each.port": "the port",
     "each.directory_id": "the directory id that its first disk is planned to have",
     "each.voter": "true or false",
 }
+
+PLACES: Mapping[str, Mapping[str, str]] = {
+    "in [[files]], [format] and [start]": NODE,
+    "in [[files]] and [start]": START,
+    "in [format], [install] with once = true, and [artifacts] beside it": CONTROLLER,
+    "in [lists.NAME] each": EACH,
+}
+"""where a name means something → name → what"""
 
 
 def found(text: str) -> Iterator[tuple[str, str, str]]:
