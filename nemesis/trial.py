@@ -214,7 +214,9 @@ class _Trial:
 
     async def _while_asked(self, connect: Connect) -> bool:
         steps: list[tuple[str, Callable[[], Awaitable[str]]]] = [("start", self._start)]
-        if self._described.probe.ready_line and self._plan.options.cluster != "ssh":  # a machine's output comes at the end
+        if (
+            self._described.probe.ready_line and self._plan.options.cluster != "ssh"
+        ):  # a machine's output comes at the end
             steps.append(("ready", self._ready))
         steps += [
             ("port", lambda: self._port(connect)),
@@ -423,10 +425,9 @@ class _Trial:
                 f"What it left is not understood: {problems[0]}",
                 "A run of it would be unknown. Mend [evidence] or [disk], or leave out what is not Kafka's format.",
             )
-        described = self._described
-        own = [name for name in described.evidence if name not in ("quorum_samples", "lifecycle")]
+        own = [name for name in self._described.evidence if name not in ("quorum_samples", "lifecycle")]
         if empty := [name for name in own if not rows[name]]:
-            kept = ", ".join(described_place for described_place in self._candidate.keep()) or "nothing"
+            kept = ", ".join(self._candidate.keep()) or "nothing"
             held = ", ".join(_files_of(self._at.data)) or "nothing"
             raise Problem(
                 "evidence-empty",
@@ -436,18 +437,20 @@ class _Trial:
         told = [f"{name}: {rows[name]} rows" for name in own]
         if kinds:
             told.append("events: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
-        stored = StoredRun(
-            self._run.folder, manifest, {"operations": 1, "faults": 0, "lifecycle": 1, "quorum_samples": 1, **rows}
-        )
+        return "; ".join([*told, self._checks(rows)])
+
+    def _checks(self, rows: Mapping[str, int]) -> str:
+        """How many checks a run of it can be judged by, and which not, and why."""
+        always = {"operations": 1, "faults": 0, "lifecycle": 1, "quorum_samples": 1, "rpcs": 1}
+        stored = StoredRun(self._run.folder, self._run.manifest, {**always, **rows})
         gates = {check.name: gate(check, stored) for check in CHECKS}
         unmade = [
             f"{name} ({each.reason.partition(' does not ')[2] or 'no evidence'})"
             for name, each in gates.items()
             if not each.applies
         ]
-        made = len(CHECKS) - len(unmade)
-        told.append(f"{made} of {len(CHECKS)} checks can be made" + (f", not: {', '.join(unmade)}" if unmade else ""))
-        return "; ".join(told)
+        told = f"{len(CHECKS) - len(unmade)} of {len(CHECKS)} checks can be made"
+        return told + (f", not: {', '.join(unmade)}" if unmade else "")
 
     async def _whole_disk(self) -> str:
         if not self._at.data.is_dir():
