@@ -23,7 +23,7 @@ class Pressing(Protocol):
     def limit_memory(self, node: str, headroom_bytes: int) -> int:
         """Bound the address space of each of the node's processes to what it has now and ``headroom_bytes``.
 
-        Returns the lowest bound that the kernel shows afterwards, in bytes; 0 for a node without processes.
+        Returns the bound of the largest one as the kernel shows it afterwards, in bytes; 0 for a node without processes.
         """
         ...
 

@@ -89,7 +89,7 @@ class Pressure:
         self._pin(name, pressed.cpus)
 
     def limit_memory(self, name: str, headroom_bytes: int) -> int:
-        """Set the soft limit of the address space of each process; returns the lowest that is in force."""
+        """Set the soft limit of the address space of each process; returns that of the largest (a container has an init, too)."""
         limits = []
         for pid, entry in self._processes.members(name):
             size = _size_bytes(entry)
@@ -99,7 +99,7 @@ class Pressure:
                 _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
                 resource.prlimit(pid, resource.RLIMIT_AS, (size + headroom_bytes, hard))
                 limits.append(resource.prlimit(pid, resource.RLIMIT_AS)[0])
-        return min(limits, default=0)
+        return max(limits, default=0)
 
     def free_memory(self, name: str) -> None:
         """Raise the soft limit to the hard one, which nobody lowered."""

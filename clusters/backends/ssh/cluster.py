@@ -253,7 +253,7 @@ class SshCluster:
         self.host(node).channel.call("release_cpu")
 
     def limit_memory(self, node: str, headroom_bytes: int) -> int:
-        """Bound the address space of the node's processes; returns the lowest bound in bytes, 0 when there are no processes."""
+        """Bound the address space of the node's processes; returns the bound of the largest one in bytes, 0 when there are no processes."""
         return int(self.host(node).channel.call("limit_memory", headroom_bytes=headroom_bytes))
 
     def free_memory(self, node: str) -> None:
