@@ -35,7 +35,8 @@ def test_three_clocks_go_wrong_in_three_ways_and_nobody_minds(tmp_path: Path) ->
     assert "n2's clock went 1.5" in told["clock-drift"]
     assert "+2.000 s off" in told["clock-strobe"]
     assert all("the clock is right again" in detail for detail in told.values())
-    assert len({row["epoch"] for row in lived.rows("quorum_samples", claims_leadership=True)}) == 1
+    ended_ns = max(row["ended_ns"] for row in lived.faults)
+    assert any((row["completed_ns"] or 0) > ended_ns for row in lived.rows("operations", status="ok"))
     right, wrong, healed = read_changes(lived.run / "nodes" / "n1")
     assert right.setting == healed.setting
     assert wrong.setting.fake_ns(wrong.real_ns) == pytest.approx(wrong.real_ns - 3 * S, abs=S // 10)
@@ -79,6 +80,6 @@ def test_kafka_leads_nobody_while_its_clock_catches_up_and_its_log_tells_the_tru
     led_ns, leader, epoch = min(claims)
     assert led_ns - kill_ns > 3 * S
     elected = lived.rows("node_events", node=leader, kind="state", state="leader", epoch=epoch)[0]["ts_ns"]
-    assert abs(led_ns - elected) < 1 * S, f"{leader} says when it was elected; {back} was three seconds behind"
+    assert abs(led_ns - elected) < 2 * S, f"{leader} says when it was elected; {back} was three seconds behind"
     stood = [each["ts_ns"] for each in lived.rows("node_events", node=back, kind="state") if each["ts_ns"] > kill_ns]
     assert stood, f"{back} wrote nothing after the jump that is dated after it"
