@@ -81,6 +81,10 @@ class InForce:
             return f"a majority of the disks would be damaged: {', '.join(sorted(damaged))}"
         return None
 
+    def overlaps(self, lane: str) -> bool:
+        """Whether a fault of another lane is in force."""
+        return any(other != lane for other in self._claims)
+
     def claim(self, lane: str, claim: Claim) -> None:
         """Take what a fault needs, from before it acts."""
         self._claims[lane] = claim

@@ -1,8 +1,9 @@
 """Changes of the voter set as faults (KIP-853): add, remove, both at once, and the operator's procedure after a wipe.
 
 Each change is recorded as installed, refused or unknown. An unknown one is looked up, and stays unknown: a leader lists the voters of
-the newest record in its log, committed or not. Healing brings back the set that the run began with, under the directory ids that the
-nodes have now.
+the newest record in its log, committed or not. A change that was asked for while a fault of another lane was in force has happened
+whatever came of it: what it leaves half done is what such a scenario is for. Healing brings back the set that the run began with,
+under the directory ids that the nodes have now.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ CHANGE_TIMEOUT_S = 8.0
 _SHOWN_PATIENCE_S = 5.0
 _RESTORE_PATIENCE_S = 25.0
 _PAUSE_S = 0.25
+_LEADERS_ASKED = 3
+"""at most, for one change: who does not lead, or no longer, decides nothing"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,10 @@ class ChangeVoters:
         return joining if isinstance(joining, str) else replace(aim, targets=(*aim.targets, *joining.targets))
 
     async def inject(self, field: Field, aim: Aim) -> Effect:
-        """Ask the leader; that whoever leads then lists the voters so is what proves it, of both at least one."""
+        """Ask the leader; that whoever leads then lists the voters so is what proves it, of both at least one.
+
+        While a fault of another lane is in force, that a leader was asked and decided, or left open, is enough.
+        """
         observers = field.nodes.observers
         both = self.action == "both"
         asked = [(("add" if node in observers else "remove") if both else self.action, node) for node in aim.targets]
@@ -101,9 +107,11 @@ async def _aim(field: Field, role: str, planned: PlannedFault, *, leaving: bool)
 async def _ask(field: Field, aim: Aim, asked: list[tuple[str, str]], *, least: int) -> Effect:
     """Ask for all changes at once; verified when the leader listed at least ``least`` of them afterwards."""
     leader = aim.leader or ""
+    overlaps = field.in_force.overlaps(aim.lane)
     changes = await asyncio.gather(*(_change(field, leader, action, field.voter(node)) for action, node in asked))
     told = "; ".join(str(change) for change, _ in changes)
-    return Effect(sum(listed for _, listed in changes) >= least, told)
+    happened = sum(listed or (overlaps and change.asked) for change, listed in changes)
+    return Effect(happened >= least, f"{told}; another fault was in force" if overlaps else told)
 
 
 async def _change(field: Field, leader: str, action: str, voter: Voter) -> tuple[Change, bool]:
@@ -111,6 +119,12 @@ async def _change(field: Field, leader: str, action: str, voter: Voter) -> tuple
     changes = _changes(field)
     ask = changes.add if action == "add" else changes.remove
     change = await ask(leader, voter, CHANGE_TIMEOUT_S)
+    for _ in range(_LEADERS_ASKED - 1):
+        await asyncio.sleep(0 if change.led else _PAUSE_S)
+        known, listed_now = field.watch.current_leader(), field.watch.voters()
+        if change.led or known is None or (str(voter) in listed_now) == (action == "add"):
+            break
+        change = await ask(known[0], voter, CHANGE_TIMEOUT_S)
     if change.result is ChangeResult.REFUSED:
         return change, False
     listed = await _listed(field, str(voter), action == "add")

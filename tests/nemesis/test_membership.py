@@ -16,6 +16,7 @@ from nemesis import scenario
 from nemesis.faults import membership
 from nemesis.faults.fault import Effect
 from nemesis.faults.field import Field
+from nemesis.faults.in_force import NOTHING
 from nemesis.faults.membership import ChangeVoters, restore_voters
 from nemesis.faults.schedule import PlannedFault
 from nemesis.life.plan import RunOptions, plan_run
@@ -34,6 +35,8 @@ class Leader:
         self.asked: list[str] = []
         self.lost: set[str] = set()
         self.busy = False
+        self.deposed = 0
+        """how often it answers that it does not lead"""
 
     async def add(self, leader: str, voter: Voter, timeout_s: float) -> Change:
         known = any(each.startswith(f"{voter.node}/") for each in self.listed)
@@ -44,6 +47,9 @@ class Leader:
 
     async def _change(self, action: str, voter: Voter, refusal: str) -> Change:
         self.asked.append(f"{action} {voter}")
+        if self.deposed:
+            self.deposed -= 1
+            return Change(action, voter, ChangeResult.UNKNOWN, "NOT_LEADER_OR_FOLLOWER", led=False)
         if refusal:
             return Change(action, voter, ChangeResult.REFUSED, refusal)
         if self.busy:
@@ -95,7 +101,7 @@ BEGINNING = ("n1/d1", "n2/d2", "n3/d3")
     ("error", "result"),
     [
         ("NONE", ChangeResult.INSTALLED),
-        ("NOT_LEADER_OR_FOLLOWER", ChangeResult.REFUSED),
+        ("NOT_LEADER_OR_FOLLOWER", ChangeResult.UNKNOWN),
         ("DUPLICATE_VOTER", ChangeResult.REFUSED),
         ("VOTER_NOT_FOUND", ChangeResult.REFUSED),
         ("UNSUPPORTED_VERSION", ChangeResult.REFUSED),
@@ -129,6 +135,23 @@ def test_a_refused_change_is_no_fault_that_happened() -> None:
     injected, healed = carry_out(ChangeVoters("add", "observer"), field_of(leader))
     assert injected == Effect(False, "add n4/d4: refused (DUPLICATE_VOTER)")
     assert healed.verified
+
+
+def test_under_another_fault_a_change_that_a_leader_left_open_has_happened() -> None:
+    leader = Leader(*BEGINNING)
+    leader.busy = True
+    field = field_of(leader)
+    field.in_force.claim("links", NOTHING)
+    injected, _ = carry_out(ChangeVoters("add", "observer"), field)
+    assert injected == Effect(True, "add n4/d4: unknown (REQUEST_TIMED_OUT); another fault was in force")
+
+
+def test_who_does_not_lead_any_more_is_not_the_last_one_asked() -> None:
+    leader = Leader(*BEGINNING)
+    leader.deposed = 2
+    injected, _ = carry_out(ChangeVoters("add", "observer"), field_of(leader))
+    assert injected == Effect(True, "add n4/d4: installed")
+    assert leader.asked == ["add n4/d4"] * 3 + ["remove n4/d4"]
 
 
 def test_the_leader_itself_is_removed_and_comes_back() -> None:

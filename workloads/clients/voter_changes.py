@@ -28,7 +28,6 @@ _CLIENT_ID = "operator"
 
 _REFUSALS = frozenset(
     {
-        "NOT_LEADER_OR_FOLLOWER",
         "UNSUPPORTED_VERSION",
         "INVALID_REQUEST",
         "CLUSTER_AUTHORIZATION_FAILED",
@@ -39,6 +38,8 @@ _REFUSALS = frozenset(
     }
 )
 """answered before anything is appended (Kafka's AddVoterHandler and RemoveVoterHandler)"""
+_NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
+"""no refusal: a leader that resigns answers so for a change that it has appended already"""
 
 
 class ChangeResult(StrEnum):
@@ -71,6 +72,10 @@ class Change:
     voter: Voter
     result: ChangeResult
     reason: str = ""
+    asked: bool = True
+    """whether the request was sent"""
+    led: bool = True
+    """False: the node that was asked said that it does not lead, or could not be asked"""
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -121,16 +126,17 @@ class VoterChanges:
         try:
             answer = await connection.request(asked.request, asked.response, timeout_s)
         except Unsent as error:
-            return Change(
-                asked.action, asked.voter, ChangeResult.REFUSED, f"not sent to {leader}: {error.trouble.value}"
-            )
+            why = f"not sent to {leader}: {error.trouble.value}"
+            return Change(asked.action, asked.voter, ChangeResult.REFUSED, why, asked=False, led=False)
         except Unanswered as error:
             return Change(
                 asked.action, asked.voter, ChangeResult.UNKNOWN, f"{leader} gave no answer: {error.trouble.value}"
             )
         finally:
             connection.drop()
-        return Change(asked.action, asked.voter, *read_result(int(answer.error_code), answer.error_message))
+        code = int(answer.error_code)
+        led = error_name(code) != _NOT_LEADER
+        return Change(asked.action, asked.voter, *read_result(code, answer.error_message), led=led)
 
 
 def read_result(code: int, message: str | None) -> tuple[ChangeResult, str]:
