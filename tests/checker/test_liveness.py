@@ -272,7 +272,7 @@ def a_damaged_disk_is_unreadable(s: Story) -> None:
 
 def an_output_is_not_understood(s: Story) -> None:
     all_is_readable(s)
-    s.event("n2", "problem", detail="3 lines are not understood, the first: became king")
+    s.event("n2", "problem", seq=7, detail="3 lines are not understood, the first: became king")
 
 
 def all_is_readable(s: Story) -> None:
@@ -450,7 +450,7 @@ CASES = (
         EVIDENCE_COMPLETE,
         "Not all that n2 (incarnation 1) said of itself is understood: 3 lines are not understood, the first: became king.",
         (
-            {"table": "node_events", "node": "n2", "incarnation": 1, "seq": 0, "kind": "problem",
+            {"table": "node_events", "node": "n2", "incarnation": 1, "seq": 7, "kind": "problem",
              "detail": "3 lines are not understood, the first: became king"},
         ),
     ),

@@ -15,7 +15,7 @@ from checker.gate import NO_EVIDENCE, gate
 from checker.tables import StoredRun
 from clusters.backends.backend import Place
 from clusters.cache import cache_directory
-from clusters.candidates.external.candidate import ExternalCandidate
+from clusters.candidates.candidate import Candidate
 from clusters.candidates.external.description import Description
 from clusters.candidates.external.installing import built_directory
 from clusters.candidates.kafka.candidate import KafkaCandidate
@@ -24,6 +24,7 @@ from clusters.candidates.kafka.java import find_java
 from clusters.candidates.kafka.releases import parse_release
 from nemesis import scenario
 from nemesis.candidate_file import load_description
+from nemesis.candidates import stored_candidate
 from nemesis.life.plan import SHORT_TIMERS, RunOptions
 from nemesis.machine import Finding
 from nemesis.store.layout import DESCRIPTION
@@ -95,7 +96,7 @@ def test_the_first_errors_of_a_new_user_say_which_step_failed_and_why(
     assert "No module named" in found[step].detail or "srever" not in new, "the last of what it printed is told"
 
 
-def tables_of(run: Path, manifest: Manifest, candidate: ExternalCandidate | KafkaCandidate) -> dict[str, pa.Table]:
+def tables_of(run: Path, manifest: Manifest, candidate: Candidate) -> dict[str, pa.Table]:
     parts: dict[str, list[pa.Table]] = {}
     for name, table in candidate.evidence(manifest, run):
         parts.setdefault(name, []).append(table)
@@ -120,7 +121,9 @@ def test_the_described_apache_kafka_leaves_what_the_built_in_one_reads(
     assert set(manifest.candidate.promises) == set(entry.promises)
     assert set(manifest.candidate.evidence) == set(entry.evidence)
     assert manifest.candidate.generation == entry.generation
-    by_description, by_built_in = (tables_of(run, manifest, each) for each in (ExternalCandidate(described), built_in))
+    by_description, by_built_in = (
+        tables_of(run, manifest, each) for each in (stored_candidate(manifest, run), built_in)
+    )
     assert by_description.keys() == by_built_in.keys()
     for name, table in by_built_in.items():
         assert by_description[name].to_pylist() == table.to_pylist(), name
