@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +68,8 @@ def test_no_process_survives_a_killed_controller_and_the_sweep_clears_its_ledger
     process, lab, name = controller
     directory = tmp_path / "ledger"
     mark = f"NEMESIS_LAB={lab}"
-    assert len(carriers(mark)) >= 4
+    # In the middle of an exec a process has no environment.
+    assert within(PATIENCE_S, lambda: len(carriers(mark)) >= 4)
     assert leftovers.pending(directory) == []
     process.send_signal(number)
     process.wait(PATIENCE_S)
@@ -81,43 +81,6 @@ def test_no_process_survives_a_killed_controller_and_the_sweep_clears_its_ledger
     assert [each.lab for each in leftovers.sweep(directory)] == [lab]
     assert list(directory.iterdir()) == []
     assert leftovers.sweep(directory) == []
-
-
-BRIEF = """
-import sys
-from pathlib import Path
-from clusters.backends.local.cluster import LocalCluster
-from clusters.backends.local.plan import plan_nodes
-from clusters.cluster import Launch
-
-run, name = Path(sys.argv[1]), sys.argv[2]
-cluster = LocalCluster(plan_nodes(run, 2), run / "ledger")
-print("begins", flush=True)
-cluster.up()
-cluster.start("n1", Launch(("sh", "-c", "sleep 600; :", name), {}, run, run / "output.log"))
-cluster.down()
-"""
-
-
-@pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.1, 0.25, 0.5, 0.6, 0.7, 0.8])
-def test_whenever_a_controller_is_killed_nothing_survives(tmp_path: Path, delay_s: float) -> None:
-    name, directory = uuid.uuid4().hex, tmp_path / "ledger"
-    with subprocess.Popen(
-        [sys.executable, "-c", BRIEF, str(tmp_path), name],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begins\n"
-        time.sleep(delay_s)
-        process.kill()
-    mark = f"NEMESIS_LAB=lab-{process.pid}-"
-    assert within(PATIENCE_S, lambda: not carriers(name) and not carriers(mark))
-    assert all(left.controller == process.pid for left in leftovers.pending(directory))
-    assert all(left.problem is None for left in leftovers.sweep(directory))
-    assert leftovers.pending(directory) == []
-    assert not directory.exists() or list(directory.iterdir()) == []
 
 
 def test_the_sweep_ends_an_agent_that_outlived_its_controller(tmp_path: Path) -> None:
@@ -186,18 +149,6 @@ def test_a_draft_of_a_dead_writer_is_swept_and_one_of_a_living_writer_is_not(tmp
     assert [path.name for path in tmp_path.iterdir()] == [f"lab-{os.getpid()}-bb.draft"]
 
 
-def test_the_entry_stands_before_the_lab_and_goes_after_it(make_lab: Any, ledger: Path) -> None:
-    lab = make_lab(1)
-    assert [path.stem for path in ledger.iterdir()] == [lab.cluster.lab]
-    assert leftovers.pending(ledger) == []
-    lab.cluster.start("n1", lab.launch("sleep", "600"))
-    assert len(lab.processes()) >= 3
-    lab.cluster.down()
-    assert lab.processes() == []
-    assert list(ledger.iterdir()) == []
-    lab.cluster.down()
-
-
 def test_when_the_agent_dies_every_node_dies_and_every_call_says_so(make_lab: Any, ledger: Path) -> None:
     lab = make_lab(1)
     lab.cluster.start("n1", lab.launch("sleep", "600"))
@@ -220,11 +171,3 @@ def test_a_ledger_that_cannot_be_written_stops_the_lab_before_anything_exists(tm
         cluster.up()
     assert caught.value.slug == "ledger-not-writable"
     assert carriers(cluster.lab) == []
-
-
-def test_descriptors_are_given_back(make_lab: Any) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    lab = make_lab(2)
-    lab.cluster.client_socket().close()
-    lab.cluster.down()
-    assert len(os.listdir("/proc/self/fd")) <= before

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from local_lab import PATIENCE_S, carriers, within
 
-from workloads.problem import Problem
-
 pytestmark = pytest.mark.namespaces
 
 
@@ -30,48 +28,12 @@ def test_a_killed_node_is_gone_at_once_and_can_be_started_again(lab: Any) -> Non
     assert lab.cluster.exit_status("n1") is None
 
 
-def test_a_paused_node_lives_and_answers_when_it_is_resumed(lab: Any) -> None:
-    lab.serve("n1")
-    lab.cluster.signal("n1", signal.SIGSTOP)
-    assert lab.cluster.alive("n1")
-    assert lab.ask("n1", "echo anybody", 0.5) is None
-    assert not lab.cluster.wait_exit("n1", 0.0)
-    lab.cluster.signal("n1", signal.SIGCONT)
-    assert lab.ask("n1", "echo anybody") == "anybody"
-
-
-def test_a_paused_node_can_be_killed(lab: Any) -> None:
-    lab.serve("n1")
-    lab.cluster.signal("n1", signal.SIGSTOP)
-    lab.cluster.signal("n1", signal.SIGKILL)
-    assert lab.cluster.wait_exit("n1", 0.0)
-
-
 def test_the_exit_status_is_the_programs_own_and_output_is_appended(lab: Any) -> None:
     for status in (0, 3):
         lab.cluster.start("n1", lab.launch("sh", "-c", f"echo out {status}; echo err {status} >&2; exit {status}"))
         assert lab.cluster.wait_exit("n1", PATIENCE_S)
         assert lab.cluster.exit_status("n1") == status
     assert lab.output().split("\n") == ["out 0", "err 0", "out 3", "err 3", ""]
-
-
-GRACEFUL = """
-import signal, sys, time
-def end(*_):
-    print("cleaned", flush=True)
-    sys.exit(7)
-signal.signal(signal.SIGTERM, end)
-print("up", flush=True)
-time.sleep(600)
-"""
-
-
-def test_a_graceful_stop_lets_the_program_clean_up(lab: Any) -> None:
-    lab.cluster.start("n1", lab.launch(sys.executable, "-c", GRACEFUL))
-    assert within(PATIENCE_S, lambda: "up" in lab.output())
-    lab.cluster.signal("n1", signal.SIGTERM)
-    assert lab.cluster.wait_exit("n1", PATIENCE_S)
-    assert (lab.cluster.exit_status("n1"), lab.output()) == (7, "up\ncleaned\n")
 
 
 def test_a_node_gets_its_environment_and_directory(lab: Any) -> None:
@@ -120,21 +82,6 @@ def test_what_a_node_leaves_behind_when_it_ends_by_itself_is_ended(lab: Any) -> 
     assert carriers(name) == []
 
 
-def test_a_second_start_is_refused_and_the_first_goes_on(lab: Any) -> None:
-    lab.serve("n1")
-    with pytest.raises(Problem) as caught:
-        lab.cluster.start("n1", lab.launch("sleep", "1"))
-    assert caught.value.slug == "node-runs"
-    assert lab.ask("n1", "echo first") == "first"
-
-
-def test_a_program_that_does_not_exist_is_told_by_name(lab: Any) -> None:
-    with pytest.raises(Problem, match="Node n1 cannot be started with /no/such/program") as caught:
-        lab.cluster.start("n1", lab.launch("/no/such/program"))
-    assert caught.value.slug == "node-not-started"
-    assert not lab.cluster.alive("n1")
-
-
 def test_a_signal_to_a_node_that_never_ran_does_nothing(make_lab: Callable[[int], Any]) -> None:
     lab = make_lab(1)
     lab.cluster.signal("n1", signal.SIGKILL)
@@ -181,3 +128,13 @@ def test_many_threads_may_call_at_once(lab: Any) -> None:
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(work, range(8)))
     assert answers == [[f"{number}-{turn}" for turn in range(10)] for number in range(8)]
+
+
+def test_burners_are_no_part_of_the_node_and_end_with_the_lab(make_lab: Callable[[int], Any]) -> None:
+    lab = make_lab(2)
+    lab.cluster.start("n1", lab.launch(sys.executable, "-S", "-c", "while True: pass"))
+    lab.cluster.press_cpu("n1", 2, 60.0)
+    lab.cluster.signal("n1", signal.SIGKILL)
+    assert lab.cluster.wait_exit("n1", PATIENCE_S), "a burner was taken for the node's process"
+    lab.cluster.down()
+    assert lab.processes() == []
