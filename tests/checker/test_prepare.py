@@ -36,10 +36,10 @@ def begin(story: Story, store: Path) -> tuple[Path, Path]:
 
 
 def unequal() -> Story:
-    """Two leaders in one epoch."""
+    """Two leaders in one epoch, by what one of them said; what is no news is for no check."""
     story = healthy(99)
-    story.record("n3", 9, 2, kind="leader_change", leader="n3")
-    story.record("n2", 9, 2, kind="leader_change", leader="n1")
+    story.said("n3", "n1", "BeginQuorumEpoch", "request", 8.5, epoch=2, leader="n3")
+    story.said("n3", "n1", "BeginQuorumEpoch", "request", 8.6, epoch=1, leader="n3", is_news=False)
     return story
 
 
