@@ -71,9 +71,9 @@ def begin_run(plan: RunPlan, progress: Progress) -> Run:
         machine=describe(),
     )
     (folder / SCENARIO).write_text(options.scenario.written, encoding="utf-8")
-    write_manifest(folder, manifest)
     if described := plan.candidate.traits.description:
         (folder / DESCRIPTION).write_text(described, encoding="utf-8")
+    write_manifest(folder, manifest)
     return Run(plan, folder, manifest, progress)
 
 
