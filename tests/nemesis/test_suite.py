@@ -136,8 +136,9 @@ def base(tmp_path: Path, **options: Any) -> RunOptions:
 def test_a_group_skips_what_cannot_be_run_and_says_why(tmp_path: Path) -> None:
     runs = plan_suite(find_suite("process"), ("reference",), base(tmp_path, cluster="ssh"))
     skipped = {run.scenario: run.skipped for run in runs if run.skipped}
-    assert set(skipped) == {"cpu-pressure-leader", "memory-pressure-follower"}
+    assert set(skipped) == {"cpu-pressure-leader", "memory-pressure-follower", "rolling-upgrade"}
     assert "--cluster local" in skipped["cpu-pressure-leader"]
+    assert "--to-version" in skipped["rolling-upgrade"]
 
 
 def test_candidates_meet_the_same_seed_in_a_scenario_and_others_in_others(tmp_path: Path) -> None:
