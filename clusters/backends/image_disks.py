@@ -155,6 +155,10 @@ class ImageDisks:
         shutil.rmtree(formatted)
 
     def _put_aside(self, node: str, aside: str) -> None:
+        if self._states[node].broken in ("", "full"):
+            # Another mount namespace may hold a copy of the mount: it must not write any more when the image is mounted again.
+            loop_disk.sync(self._data(node))
+            loop_disk.fail_device(self._data(node))
         self._unmount(node)
         self._image(node).rename(self._image(node, aside))
         self._data(node).rmdir()

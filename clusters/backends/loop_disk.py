@@ -34,7 +34,7 @@ _LOOP_INFO = struct.Struct("=QQQQQIIII64s64s32s2Q")
 _AUTOCLEAR = 4
 _SHUTDOWN = 0x8004_587D
 _FLUSH_LOG, _NO_FLUSH = 1, 2
-_MS_REMOUNT, _MS_PRIVATE = 0x20, 0x4_0000
+_MS_REMOUNT = 0x20
 _MNT_DETACH = 2
 _OPTIONS = {"ext4": "noauto_da_alloc", "xfs": ""}
 _MKFS = {"ext4": ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1"), "xfs": ("mkfs.xfs", "-q", "-f")}
@@ -70,8 +70,6 @@ def mount_image(image: Path, target: Path, filesystem: str) -> None:
     with _loop_device(image) as device:
         options = _OPTIONS[filesystem].encode() or None
         _call("mount", target, _libc.mount(os.fsencode(device), os.fsencode(target), filesystem.encode(), 0, options))
-    # Where mounts are shared, other namespaces would keep this one alive.
-    _call("mount", target, _libc.mount(None, os.fsencode(target), None, ctypes.c_ulong(_MS_PRIVATE), None))
 
 
 def unmount(target: Path, *, lazily: bool = False) -> None:
@@ -120,6 +118,16 @@ def mounts_below(directory: Path) -> list[Path]:
         if place.is_relative_to(directory):
             found.append(place)
     return found[::-1]
+
+
+def unmount_below(directory: Path) -> str | None:
+    """Unmount everything below a directory, in this process's mount namespace; returns what went wrong."""
+    for place in mounts_below(directory):
+        try:
+            unmount(place)
+        except OSError as error:
+            return f"{place} is not unmounted: {error.strerror}"
+    return None
 
 
 def obstacle(filesystem: str) -> str:

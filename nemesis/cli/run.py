@@ -22,7 +22,7 @@ def run(  # noqa: PLR0917 - the options of a command line are its parameters
     filesystem: Annotated[
         str | None,
         typer.Option(
-            help="ext4 or xfs: what each node's disk has of its own, where faults need that; ext4 by default."
+            help="ext4, xfs or shim: what nodes' disks are where faults let them fail; as root ext4, else shim."
         ),
     ] = None,
     version: Annotated[

@@ -20,7 +20,8 @@ EVERYWHERE = frozenset({Capability.LINKS, Capability.PACKETS, Capability.PROCESS
 OF_BACKEND: Mapping[str, frozenset[Capability]] = {
     "local": EVERYWHERE
     | {Capability.RELAY, Capability.DISK_FAILURES, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
-    "docker": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
+    "docker": EVERYWHERE
+    | {Capability.RELAY, Capability.DISK_FAILURES, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
     "ssh": EVERYWHERE | {Capability.RELAY, Capability.PRELOAD, Capability.CPU, Capability.MEMORY},
 }
 
@@ -47,6 +48,8 @@ def probe_backend(backend: str) -> dict[Capability, Ability]:
     for capability in Capability:
         if capability not in has:
             found[capability] = Ability(False, f"this backend cannot do it: {CAPABILITY_TEXT[capability]}")
+        elif here.ok and capability is Capability.DISK_FAILURES:
+            found[capability] = _probe_disks(backend)
         elif here.ok and capability in _LOCAL_PROBES:
             found[capability] = _LOCAL_PROBES[capability]()
         else:
@@ -87,8 +90,8 @@ def _probe_packets() -> Ability:
     return Ability(not reason, reason)
 
 
-def _probe_disks() -> Ability:
-    why = no_disks()
+def _probe_disks(backend: str) -> Ability:
+    why = no_disks(backend)
     return Ability(not why, why)
 
 
@@ -98,7 +101,6 @@ _LOCAL_PROBES = {
     Capability.PRELOAD: _probe_preload,
     Capability.CPU: _probe_cpu,
     Capability.MEMORY: _probe_memory,
-    Capability.DISK_FAILURES: _probe_disks,
 }
 
 

@@ -23,6 +23,7 @@ from nemesis.faults.releases import RestartUnder
 from nemesis.faults.rpc import RpcFault, VotesUnheard
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.shapes import SHAPES
+from nemesis.faults.slow_disk import SlowDisk
 from nemesis.faults.storage import BreakDisk, CutPower, SwapDisk
 
 _SHAPES: Mapping[str, Mapping[str, str]] = {
@@ -83,6 +84,7 @@ MAKERS: dict[str, Make] = {
     "disk-full": lambda v: BreakDisk(v["targets"], "full"),
     "disk-read-only": lambda v: BreakDisk(v["targets"], "read-only"),
     "disk-eio": lambda v: BreakDisk(v["targets"], "failing"),
+    "disk-slow": lambda v: SlowDisk(v["targets"], v["delay_ms"]),
     "swap-disk": lambda v: SwapDisk(v["targets"]),
     "wipe": lambda v: Wipe(v["targets"], _restarts(v), v["procedure"]),
     "wipe-behind-laggards": lambda v: WipeBehindLaggards(v["lag_ms"]),

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusters.backends import leftovers
+from clusters.backends.files import read_shared
 from clusters.backends.image_disks import ImageDisks, Room, lost_bytes, met, tear
 from clusters.backends.loop_disk import FILESYSTEMS, find_program, mounts_below
-from clusters.cluster import NodeSpec
+from clusters.backends.shim.compile import can_compile, shim_library
+from clusters.backends.shim.disk import DiskShim, parse_delays
+from clusters.backends.shim.preload import control_file, with_shims
+from clusters.backends.shim_disks import ShimDisks
+from clusters.cluster import HERE, Launch, NodeSpec
 from nemesis.faults.disk_choice import choose_filesystem
 from nemesis.life.plan import SHORT_TIMERS
 from nemesis.scenario import load
+from tests.clusters.conformance.grounds import Ground, docker, local
 from tests.runs import perform
 from workloads.problem import Problem
 
+PROJECT = Path(__file__).resolve().parents[2]
 root_only = pytest.mark.skipif(
     os.geteuid() != 0 or not all(find_program(f"mkfs.{each}") for each in FILESYSTEMS),
     reason="file systems are made and mounted by root, with mkfs.ext4 and mkfs.xfs",
@@ -92,6 +105,45 @@ def test_a_power_cut_takes_what_was_not_synced_and_nothing_else(filesystem: str,
     assert not mounts_below(tmp_path)
 
 
+@pytest.mark.skipif(not can_compile(["disk"])[0], reason="no C compiler")
+def test_without_root_a_power_cut_takes_what_was_not_synced_too(tmp_path: Path) -> None:
+    node = node_on(tmp_path)
+    disks, shim = ShimDisks([node]), DiskShim(shim_library("disk"), durable_at_sync=True)
+    disks.place("n1")
+
+    def run(program: str) -> int:
+        argv = (sys.executable, "-c", program, str(node.data))
+        launch = with_shims(Launch(argv, {}, tmp_path, tmp_path / "out"), [shim], node, 1, HERE)
+        return subprocess.run(launch.argv, env={**os.environ, **launch.env}, check=False, timeout=30).returncode
+
+    assert run(_WRITER) == -9
+    cut = disks.cut_power("n1", None)
+    assert cut.happened
+    assert (node.data / "meta.properties").read_text() == "formatted"
+    assert (node.data / "0.log").read_bytes() == b"a" * 7000
+    assert (node.data / "kept").read_bytes() == b"new"
+    assert (node.data / "lost").read_bytes() == b"", "renamed over without a sync"
+    assert not (node.data / "never").exists()
+    assert dict(cut.lost) == {"0.log": 9000, "lost": 3, "never": 70_000}
+    assert run("import os, sys; open(sys.argv[1] + '/0.log', 'ab').write(b'c' * 1000)") == 0
+    assert dict(disks.cut_power("n1", 0.5).torn) == {"0.log": 500}
+    assert (node.data / "0.log").read_bytes() == b"a" * 7000 + b"c" * 500
+    assert dict(disks.cut_power("n1", None).lost) == {}
+    assert run("import os, sys; os.mkdir(sys.argv[1] + '/d'); os.remove(sys.argv[1] + '/kept')") == 0
+    disks.cut_power("n1", None)
+    assert (node.data / "d").is_dir()
+    assert not (node.data / "kept").exists()
+    fails = "import os, sys, time; from pathlib import Path; f = open(sys.argv[1] + '/0.log', 'ab', buffering=0)\n"
+    fails += "while True:\n  try: f.write(b'd'); time.sleep(0.01)\n  except OSError as error: sys.exit(error.errno)"
+    argv = (sys.executable, "-c", fails, str(node.data))
+    launch = with_shims(Launch(argv, {}, tmp_path, tmp_path / "out"), [shim], node, 2, HERE)
+    with subprocess.Popen(launch.argv, env={**os.environ, **launch.env}) as running:
+        assert disks.break_disk("n1", "full") == "ENOSPC"
+        assert running.wait(30) == errno.ENOSPC
+    disks.mend_disk("n1")
+    assert parse_delays(read_shared(control_file(node, "disk"))).failed == 1
+
+
 def test_what_is_lost_is_counted_from_the_first_byte_that_differs(tmp_path: Path) -> None:
     before = {"same": b"abc", "cut": b"abcdef", "other": b"abXdef", "gone": b"12", "0.log": b"0123456789"}
     after = {"same": b"abc", "cut": b"abc", "other": b"abYdefg", "0.log": b"01"}
@@ -112,8 +164,11 @@ def test_a_run_gets_disks_that_can_fail_only_where_they_shall(monkeypatch: pytes
             choose_filesystem(load(scenario), "local", asked)
         assert (caught.value.slug, caught.value.usage) == (slug, True)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert choose_filesystem(load("power-cut-leader"), "local", None) == "shim"
     with pytest.raises(Problem, match="only root"):
-        choose_filesystem(load("power-cut-leader"), "local", None)
+        choose_filesystem(load("power-cut-leader"), "local", "ext4")
+    with pytest.raises(Problem, match="for --cluster local"):
+        choose_filesystem(load("power-cut-leader"), "ssh", "shim")
 
 
 @root_only
@@ -121,9 +176,15 @@ def test_a_run_gets_disks_that_can_fail_only_where_they_shall(monkeypatch: pytes
 def test_nodes_in_the_lab_lose_power_and_meet_errors(tmp_path: Path) -> None:
     path = tmp_path / "storage.toml"
     one = '[[faults]]\nfault = "{}"\ntargets = "{}"\nhold = {}\nlane = "{}"\n'
-    told = [("power-cut", "n1", 1.0, "a"), ("disk-full", "n2", 3.0, "b"), ("disk-eio", "n3", 1.5, "c")]
+    told = [
+        ("power-cut", "n1", 1.0, "a"),
+        ("disk-full", "n2", 3.0, "b"),
+        ("disk-eio", "n3", 1.5, "c"),
+        ("disk-slow", "n4", 1.5, "d"),
+    ]
     path.write_text(
-        'title = "T"\ntext = "t"\nquorum = "unrestricted"\ngap_s = 20.0\n' + "".join(one.format(*each) for each in told)
+        'title = "T"\ntext = "t"\nquorum = "unrestricted"\nobservers = 1\ngap_s = 20.0\n'
+        + "".join(one.format(*each) for each in told)
     )
     run = perform(tmp_path / "store", str(path), 1, timers=SHORT_TIMERS, duration_s=4.0)
     faults = rows(run, "faults")
@@ -136,7 +197,8 @@ def test_nodes_in_the_lab_lose_power_and_meet_errors(tmp_path: Path) -> None:
     assert "bytes of the node were lost" in by_name["power-cut"]
     assert "n2 met ENOSPC" in by_name["disk-full"]
     assert "n3 met EIO; n3 ended by itself" in by_name["disk-eio"]
-    kinds = [row["kind"] for row in rows(run, "lifecycle") if row["node"] == "n1"]
+    assert re.search(r"[1-9]\d* syncs of n4 waited for [1-9]", by_name["disk-slow"])
+    kinds = [row["kind"] for row in rows(run, "lifecycle") if row["node"] == "n1" and row["kind"] != "starved"]
     assert kinds[:5] == ["format", "start", "kill", "power-cut", "start"]
     for node, error in (("n2", "No space left"), ("n3", "Input/output error")):
         outputs = "".join(each.read_text() for each in (run / "nodes" / node / "output").glob("*.log"))
@@ -149,3 +211,56 @@ def rows(run: Path, table: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     return list(pq.read_table(run / "tables" / f"{table}.parquet").to_pylist())
+
+
+_CONTROLLER = """
+import sys, time
+from pathlib import Path
+from clusters.backends.backend import Place
+from clusters.backends.registry import find_backend
+name, run, ledger = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+place, backend = Place(filesystem="ext4"), find_backend(name)
+(node,) = backend.plan(run, 1, 0, place).nodes
+node.data.mkdir(parents=True)
+(node.data / "meta.properties").write_text("formatted")
+cluster = backend.make([node], place, ledger)
+cluster.up()
+cluster.place(node.name)
+cluster.fetch(node.name, ["*"], run / "seen")
+print("runs", flush=True)
+time.sleep(600)
+"""
+
+
+@root_only
+@pytest.mark.namespaces
+@pytest.mark.parametrize("ground", [local, pytest.param(docker, marks=pytest.mark.docker)], ids=["local", "docker"])
+def test_no_mount_outlives_a_killed_controller_for_longer_than_until_the_next_command(
+    ground: Callable[[Path], AbstractContextManager[Ground]], tmp_path: Path
+) -> None:
+    with ground(tmp_path) as place:
+        backend = place.backend
+    run, ledger = tmp_path / "run", tmp_path / "ledger"
+    command = [sys.executable, "-c", _CONTROLLER, backend, str(run), str(ledger)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(PROJECT)}
+    ) as controller:
+        assert controller.stdout is not None
+        assert controller.stdout.readline() == b"runs\n"
+        assert (run / "seen" / "meta.properties").read_text() == "formatted"
+        assert _loop_devices(run), "the disk is on a loop device"
+        assert bool(mounts_below(run)) is (backend == "docker"), "the lab's mounts are seen by the lab only"
+        controller.kill()
+    found = leftovers.sweep(ledger)
+    assert [each.problem for each in found] == [None]
+    deadline = time.monotonic() + 10
+    while _loop_devices(run) and time.monotonic() < deadline:
+        time.sleep(0.05)  # a mount namespace is taken down after its last process
+    assert not _loop_devices(run)
+    assert not mounts_below(run)
+
+
+def _loop_devices(run: Path) -> list[str]:
+    """Loop devices whose image lies in the run's folder."""
+    names = [each.read_text().strip() for each in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return [name for name in names if Path(name).is_relative_to(run)]

@@ -16,6 +16,7 @@ from clusters.backends.docker.engine import check_privileges, connect
 from clusters.backends.docker.image import base_tag
 from clusters.backends.docker.network import free_subnet, node_addresses
 from clusters.backends.local.plan import plan_nodes
+from clusters.backends.loop_disk import mounts_below, unmount_below
 from clusters.cluster import NodeSpec
 from workloads.problem import Problem
 
@@ -42,7 +43,7 @@ def plan(run: Path, voters: int, observers: int, place: Place) -> Planned:
 
 def make(nodes: Sequence[NodeSpec], place: Place, ledger: Path | None = None) -> DockerCluster:
     """A cluster that is not up yet."""
-    return DockerCluster(nodes, place.image, ledger)
+    return DockerCluster(nodes, place.image, ledger, place.filesystem)
 
 
 def examine(ledger: Path | None = None) -> list[Finding]:
@@ -51,7 +52,7 @@ def examine(ledger: Path | None = None) -> list[Finding]:
 
 
 def end(entry: ledgers.Entry) -> str | None:
-    """Remove everything with the lab's label. Raises Problem when the engine cannot be asked.
+    """Remove everything with the lab's label, and unmount the nodes' disks. Raises Problem when the engine cannot be asked.
 
     What a controller asked for in its last moment comes into being after its death, so it is looked for again until nothing has
     come for a while; what comes later still is found by :func:`strays`.
@@ -63,7 +64,7 @@ def end(entry: ledgers.Entry) -> str | None:
             problem = marks.remove(client, entry.lab)
             time.sleep(_LATE_S)
             if not marks.things(client, entry.lab):
-                return None
+                return unmount_below(Path(entry.run))
             if time.monotonic() > deadline:
                 return problem or "the engine goes on making containers for it"
     finally:
@@ -71,10 +72,11 @@ def end(entry: ledgers.Entry) -> str | None:
 
 
 def remains(entry: ledgers.Entry) -> Sequence[str]:
-    """Containers and networks with the lab's label. Raises Problem when the engine cannot be asked."""
+    """Containers and networks with the lab's label, mounts in the run's folder. Raises Problem when the engine cannot be asked."""
     client = connect(entry.place.get("engine"))
     try:
-        return tuple(marks.things(client, entry.lab))
+        mounts = (f"mount {place}" for place in mounts_below(Path(entry.run)))
+        return (*marks.things(client, entry.lab), *mounts)
     finally:
         client.close()
 

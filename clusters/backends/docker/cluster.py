@@ -18,9 +18,11 @@ from clusters.backends.docker.containers import Mount, NodeContainer
 from clusters.backends.docker.engine import connect, engine_address
 from clusters.backends.docker.image import ensure_base, image_id
 from clusters.backends.docker.network import Network
+from clusters.backends.image_disks import ImageDisks, Room
 from clusters.backends.pressure import Pressure
 from clusters.backends.proc import threads
 from clusters.cluster import Clock, CpuUse, Launch, NodeSpec, Site
+from clusters.disks import PowerCut, no_such_disks
 from clusters.links import Links, Pair
 from workloads.problem import Problem
 
@@ -35,8 +37,15 @@ class DockerCluster:
     """
 
     def __init__(
-        self, nodes: Sequence[NodeSpec], image: str | None = None, ledger_directory: Path | None = None
+        self,
+        nodes: Sequence[NodeSpec],
+        image: str | None = None,
+        ledger_directory: Path | None = None,
+        filesystem: str | None = None,
     ) -> None:
+        """``filesystem``: each node's disk is one of its own, mounted where the engine sees it; see :mod:`..image_disks`."""
+        self._filesystem = filesystem
+        self._disks: ImageDisks | None = None
         self._nodes = tuple(sorted(nodes, key=lambda node: node.node_id))
         self._specs = {node.name: node for node in self._nodes}
         self._image = image
@@ -80,6 +89,8 @@ class DockerCluster:
             run = self._nodes[0].directory.parent.parent
             entry = ledgers.new_entry(self._lab, run, "docker", {"engine": address})
             ledgers.write(self._ledger, entry)
+            if self._filesystem is not None:
+                self._disks = ImageDisks(self._nodes, self._filesystem, Room())
             self._network = Network(self._client, entry, self._nodes)
             self._network.build()
             for node in self._nodes:
@@ -111,6 +122,8 @@ class DockerCluster:
                     f"The engine does not remove all of {self._lab}: {problem}.",
                     "`nemesis clean` tries it again.",
                 )
+            if self._disks is not None:
+                self._disks.close()
             ledgers.erase(self._ledger, self._lab)
 
     def install(self, artifacts: Sequence[Path]) -> None:
@@ -118,19 +131,27 @@ class DockerCluster:
         self._artifacts = tuple(artifacts)
 
     def place(self, node: str) -> None:
-        """Nothing to do: the disk is mounted from where it was formatted."""
+        """The disk is mounted from where it was formatted; one with a file system of its own is made from that."""
         self._known(node)
+        if self._disks is not None:
+            self._disks.place(node)
 
     def wipe(self, node: str, aside: str) -> None:
         """Rename the disk. Raises Problem ``disk-not-moved``, and ``node-runs`` while something would go on writing to it."""
         if self.alive(node):
             raise Problem("node-runs", f"Node {node} has a running process.", "End it before its disk is wiped.")
         spec = self._specs[self._known(node)]
+        if self._disks is not None:
+            self._disks.wipe(node, aside)
+            return
         files.move_aside(spec.directory, spec.data.name, aside)
 
     def put_back(self, node: str, aside: str) -> None:
         """Rename it back. Raises Problem ``disk-not-moved``."""
         spec = self._specs[self._known(node)]
+        if self._disks is not None:
+            self._disks.put_back(node, aside)
+            return
         files.move_aside(spec.directory, aside, spec.data.name)
 
     def fetch(self, node: str, patterns: Sequence[str], target: Path) -> None:
@@ -138,7 +159,33 @@ class DockerCluster:
         spec = self._specs[self._known(node)]
         for written in (spec.directory / "trace").glob("*"):
             files.check_regular(written)
+        if self._disks is not None:
+            self._disks.fetch(node, patterns, target)
+            return
         files.copy_matching(spec.data, patterns, target)
+
+    @property
+    def disk_kind(self) -> str | None:
+        """The file system that each node's disk has of its own."""
+        return self._filesystem
+
+    def cut_power(self, node: str, torn: float | None) -> PowerCut:
+        """Shut the disk's file system down without a flush of its journal, and mount it again."""
+        return self._own_disks.cut_power(self._known(node), torn)
+
+    def break_disk(self, node: str, how: str) -> str:
+        """Fill the disk, make it read-only, or let every access fail."""
+        return self._own_disks.break_disk(self._known(node), how)
+
+    def mend_disk(self, node: str) -> None:
+        """Make room again, or mount it again."""
+        self._own_disks.mend_disk(self._known(node))
+
+    @property
+    def _own_disks(self) -> ImageDisks:
+        if self._disks is None:
+            raise no_such_disks()
+        return self._disks
 
     def start(self, node: str, launch: Launch) -> None:
         """Start the node's next container. Raises Problem ``node-runs`` or ``node-not-started``."""

@@ -16,6 +16,8 @@ from clusters.backends import files, ledger
 from clusters.backends.image_disks import ImageDisks, Room
 from clusters.backends.local.channel import Channel
 from clusters.backends.local.plan import check_addresses
+from clusters.backends.shim_disks import KIND as SHIM
+from clusters.backends.shim_disks import ShimDisks
 from clusters.cluster import HERE, Clock, CpuUse, Launch, NodeSpec, Site
 from clusters.disks import PowerCut, no_such_disks
 from clusters.links import Links, Pair
@@ -35,9 +37,11 @@ class LocalCluster:
     def __init__(
         self, nodes: Sequence[NodeSpec], ledger_directory: Path | None = None, filesystem: str | None = None
     ) -> None:
-        """``filesystem``: each node's disk is one of its own, in the lab's mount namespace; see :mod:`..image_disks`."""
+        """``filesystem``: each node's disk is one of its own, in the lab's mount namespace (:mod:`..image_disks`), or ``shim``, a
+        directory that is durable at sync only (:mod:`..shim_disks`).
+        """
         self._filesystem = filesystem
-        self._disks: ImageDisks | None = None
+        self._disks: ImageDisks | ShimDisks | None = None
         self._nodes = tuple(sorted(nodes, key=lambda node: node.node_id))
         self._names = frozenset(node.name for node in self._nodes)
         self._ledger = ledger_directory or ledger.default_directory()
@@ -82,7 +86,9 @@ class LocalCluster:
             self._agent_pid = hello["host_pid"]
             agents.append(ledger.started(self._agent_pid))
             ledger.write(self._ledger, msgspec.structs.replace(entry, agents=tuple(filter(None, agents))))
-            if self._filesystem is not None:
+            if self._filesystem == SHIM:
+                self._disks = ShimDisks(self._nodes)
+            elif self._filesystem is not None:
                 self._disks = ImageDisks(self._nodes, self._filesystem, Room(self._agent_pid))
         except BaseException:
             self.down()
@@ -216,7 +222,7 @@ class LocalCluster:
         self._live.call("release_cpu", node=self._known(node))
 
     def limit_memory(self, node: str, headroom_bytes: int) -> int:
-        """Bound the address space of the node's processes; returns the lowest bound in bytes, 0 when there are no processes."""
+        """Bound the address space of the node's processes; returns the bound of the largest one in bytes, 0 when there are no processes."""
         return int(self._live.call("limit_memory", node=self._known(node), headroom_bytes=headroom_bytes))
 
     def free_memory(self, node: str) -> None:
@@ -266,7 +272,7 @@ class LocalCluster:
         return self._channel
 
     @property
-    def _own_disks(self) -> ImageDisks:
+    def _own_disks(self) -> ImageDisks | ShimDisks:
         if self._disks is None:
             raise no_such_disks()
         return self._disks
