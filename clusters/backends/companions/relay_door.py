@@ -2,7 +2,8 @@
 
 A table of the node's namespace, owned by this process: the kernel removes it when the process ends, however it ends. Connections that
 carry the relay's mark pass. Everything else that goes to a peer's listener is turned to the relay at its first packet; the packets
-of what was connected before are counted and answered with a reset, whether the kernel tracked that connection or not.
+of what was connected before are counted and answered with a reset, whether the kernel tracked that connection or not. What a shaper
+sends on has passed here before, when the node or the relay sent it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import struct
 from collections.abc import Iterable
 
 from clusters.backends import netfilter as nf
+from clusters.backends.companions.rtnetlink import MARK as SHAPED
 from workloads.problem import Problem
 
 MARK = 0x4E454D45
@@ -30,7 +32,7 @@ class Door:
     def __init__(self, peers: Iterable[tuple[str, int]], port: int) -> None:
         rules = []
         for address, listener in peers:
-            to_peer = nf.not_marked(MARK) + nf.tcp_to(address, listener)
+            to_peer = nf.not_marked(MARK) + nf.not_marked(SHAPED) + nf.tcp_to(address, listener)
             count_and_reset = nf.counter() + nf.reset()
             rules += [
                 nf.add_rule(_TABLE, _OLD, to_peer + nf.comes_midway() + count_and_reset),

@@ -81,6 +81,13 @@ def transfer(host, size):
         assert far.recv(3) == b"all"
         return time.monotonic() - began
 
+def knock(host, to):
+    began = time.monotonic()
+    with socket.create_connection((host, int(to)), 10) as far:
+        far.sendall(b"got      \n")
+        assert far.makefile().readline(), "it was refused"
+    return (time.monotonic() - began) * 1000
+
 def hold(host):
     held.append(socket.create_connection((host, port + 2), 10))
 
@@ -244,3 +251,21 @@ def test_a_companion_outlives_its_node_and_is_no_part_of_it(peers: Peers) -> Non
     with pytest.raises(Problem) as caught:
         lab.cluster.companion("n1", "shaper", "counts", key="a")
     assert caught.value.slug == "companion-missing"
+
+
+def test_what_a_relay_sends_is_shaped_too(peers: Peers) -> None:
+    lab = peers.lab
+    for name in ("n1", "n2"):
+        others = [lab.specs[other] for other in lab.names if other != name]
+        settings = {"node": name, "peers": {other.name: (other.address, other.port) for other in others}}
+        lab.cluster.accompany(name, "relay", settings)
+    try:
+        n2 = lab.specs["n2"]
+        assert peers.call("n1", "knock", n2.address, n2.port) < LATE_MS
+        peers.shape(delay_ms=LATE_MS)
+        assert peers.call("n1", "knock", n2.address, n2.port) >= LATE_MS
+        assert peers.clear()["refused"] == 0
+        assert peers.call("n1", "knock", n2.address, n2.port) < LATE_MS
+    finally:
+        for name in ("n1", "n2"):
+            lab.cluster.dismiss(name, "relay")
