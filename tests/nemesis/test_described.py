@@ -145,7 +145,7 @@ def _jars_from_the_cache(described: Description, cache: Path, monkeypatch: pytes
 
 
 def _applies(check: Check, run: Path, manifest: Manifest) -> bool:
-    rows = dict.fromkeys(("operations", "faults", "lifecycle", *manifest.candidate.evidence), 1)
+    rows = dict.fromkeys(("operations", "faults", "rpcs", *manifest.candidate.evidence), 1)
     decided = gate(check, StoredRun(run, manifest, rows))
     assert NO_EVIDENCE not in decided.reason
     return decided.applies
