@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -34,6 +35,12 @@ from tests.clusters.conformance.grounds import docker
 from tests.nemesis.described import REFERENCE
 from tests.runs import perform
 from workloads.history.manifest import Manifest
+
+
+@pytest.fixture(autouse=True)
+def kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial that fails keeps what was written, for a person to look at."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def tried(file: Path, cluster: str = "local", inventory: Path | None = None) -> dict[str, Finding]:
@@ -91,6 +98,7 @@ def test_the_first_errors_of_a_new_user_say_which_step_failed_and_why(
     found = tried(written(tmp_path, (old, new), ("[clients]", "[probe]\npatience_s = 2\n\n[clients]")))
     failed = [each.check for each in found.values() if not each.ok]
     assert failed == [step]
+    assert list(tmp_path.glob("nemesis-trial-*/none/*/nodes/n1/config/node.json")), "what was written is kept"
     assert said in found[step].detail
     assert found[step].remedy
     assert "No module named" in found[step].detail or "srever" not in new, "the last of what it printed is told"
