@@ -203,7 +203,7 @@ def test_nodes_in_the_lab_lose_power_and_meet_errors(tmp_path: Path) -> None:
     # Whether a node writes while its disk fails depends on who leads meanwhile; one that has ended because of it says so.
     for node, name, error in (("n2", "disk-full", "No space left"), ("n3", "disk-eio", "Input/output error")):
         outputs = "".join(each.read_text() for each in (run / "nodes" / node / "output").glob("*.log"))
-        assert (f"{node} ended by itself" in by_name[name]) is (error in outputs)
+        assert error in outputs or f"{node} ended by itself" not in by_name[name]
     assert not mounts_below(tmp_path)
     assert not list(run.glob("nodes/*/disk")), "no image is left"
 
