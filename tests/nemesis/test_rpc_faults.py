@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from nemesis import scenario
 from nemesis.faults.registry import fault_of
 from nemesis.faults.rpc import RpcFault, told
 from nemesis.faults.schedule import NS, PlannedFault
-from nemesis.life.plan import SHORT_TIMERS
-from tests.runs import perform
+from nemesis.life.begin import begin_run
+from nemesis.life.controller import control
+from nemesis.life.plan import SHORT_TIMERS, RunOptions, plan_run
+from tests.runs import Quiet
 
 VOTERS = ("n1", "n2", "n3")
 
 
 @pytest.mark.namespaces
 def test_no_vote_is_heard_and_a_late_word_to_truncate_is_not_obeyed(tmp_path: Path) -> None:
-    scenario = tmp_path / "messages.toml"
-    scenario.write_text(
+    file = tmp_path / "messages.toml"
+    file.write_text(
         'title = "T"\ntext = "t"\nquorum = "unrestricted"\nrequest_timeout_ms = 20000\n'
         '[[faults]]\nfault = "stale-divergence"\nlag_ms = 900\n[[faults]]\nfault = "votes-unheard"\n'
     )
@@ -29,7 +34,17 @@ def test_no_vote_is_heard_and_a_late_word_to_truncate_is_not_obeyed(tmp_path: Pa
         PlannedFault(0, "stale-divergence", NS, NS // 10, False, 0.3, parameters=(("lag_ms", 900),)),
         PlannedFault(1, "votes-unheard", 2 * NS, 2 * NS, False, 0.3),
     ]
-    run = perform(tmp_path / "store", str(scenario), 1, schedule=planned, timers=SHORT_TIMERS, duration_s=3.0)
+    asked = RunOptions(
+        scenario=scenario.load(str(file)),
+        argv=("run",),
+        seed=1,
+        store=tmp_path / "store",
+        timers=SHORT_TIMERS,
+        duration_s=9.0,
+    )
+    lived = begin_run(replace(plan_run(asked), schedule=tuple(planned)), Quiet())
+    asyncio.run(control(lived))
+    run = lived.folder
 
     def rows(table: str, **wanted: Any) -> list[dict[str, Any]]:
         found = pq.read_table(run / "tables" / f"{table}.parquet").to_pylist()
