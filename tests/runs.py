@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nemesis import scenario
+from nemesis.faults.schedule import PlannedFault
 from nemesis.life.begin import begin_run
 from nemesis.life.controller import control
 from nemesis.life.plan import RunOptions, plan_run
@@ -29,9 +31,12 @@ class Quiet:
         pass
 
 
-def perform(store: Path, name: str, seed: int, **options: object) -> Path:
-    """Live through one run and return its folder; the tables are written, nothing is judged."""
+def perform(
+    store: Path, name: str, seed: int, *, schedule: Sequence[PlannedFault] | None = None, **options: object
+) -> Path:
+    """Live through one run and return its folder; the tables are written, nothing is judged. ``schedule`` replaces what was drawn."""
     asked = RunOptions(scenario=scenario.load(name), argv=("run", name), seed=seed, store=store, **options)  # type: ignore[arg-type]
-    run = begin_run(plan_run(asked), Quiet())
+    plan = plan_run(asked)
+    run = begin_run(plan if schedule is None else replace(plan, schedule=tuple(schedule)), Quiet())
     asyncio.run(control(run))
     return run.folder
