@@ -19,7 +19,9 @@ def suite(  # noqa: PLR0917 - the options of a command line are its parameters
     ] = None,
     candidate: Annotated[
         list[str] | None,
-        typer.Option(help="NAME[:VERSION[:QUORUM]] or FILE.toml, e.g. reference, kafka:4.1.2, kafka:3.9.2:static. Repeatable."),
+        typer.Option(
+            help="NAME[:VERSION[:QUORUM]] or FILE.toml, e.g. reference, kafka:4.1.2, kafka:3.9.2:static. Repeatable."
+        ),
     ] = None,
     cluster: Annotated[str, typer.Option(help="Where nodes run: local, docker or ssh.")] = "local",
     image: Annotated[str | None, typer.Option(help="docker: an image to use as it is.")] = None,

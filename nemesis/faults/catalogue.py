@@ -12,8 +12,8 @@ from nemesis.faults.kinds.network import LINK_FAULTS
 from nemesis.faults.kinds.packets import PACKET_FAULTS
 from nemesis.faults.kinds.process import PROCESS_FAULTS
 from nemesis.faults.kinds.rpc import RPC_FAULTS
-from nemesis.faults.parameters import Value, Values
 from nemesis.faults.kinds.storage import STORAGE_FAULTS
+from nemesis.faults.parameters import Value, Values
 
 GROUPS = ("network", "process", "disk", "clock", "membership", "chaos")
 """groups of faults and of scenarios; ``chaos`` is of scenarios only"""
@@ -26,9 +26,9 @@ _BASE = {
         *RPC_FAULTS,
         *PROCESS_FAULTS,
         *DISK_FAULTS,
+        *STORAGE_FAULTS,
         *CLOCK_FAULTS,
         *MEMBERSHIP_FAULTS,
-        *STORAGE_FAULTS,
     )
 }
 

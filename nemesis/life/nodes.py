@@ -204,23 +204,6 @@ class Nodes:
             self._cluster.place(name)
             self._event(name, kind, detail)
 
-    def release(self, name: str) -> str:
-        """Under which release the node is started, :data:`nemesis.life.releases.FIRST` or ``OTHER``."""
-        return self._lives[name].release
-
-    def version(self, name: str) -> str:
-        """The release under which the node is started, for people."""
-        return self._of(name).version
-
-    def move(self, name: str, release: str) -> None:
-        """Start the node under this release from its next start on. Raises Problem where the run has one release only."""
-        if release == OTHER and self._other is None:
-            raise Problem("release-missing", "This run has one release only.", "Add --to-version.", usage=True)
-        self._lives[name].release = release
-
-    def _of(self, name: str) -> Candidate:
-        return self._first if self._other is None or self._lives[name].release == FIRST else self._other
-
     def cut_power(self, name: str, torn: float | None) -> PowerCut:
         """Take the power from the disk of a node that is down, see :class:`clusters.disks.Disks`; what is left is evidence."""
         life = self._lives[name]
@@ -256,6 +239,23 @@ class Nodes:
             life.taken_out, life.blank = None, False
             self._cluster.put_back(name, aside)
             self._event(name, "swap", detail=f"directory id {life.directory_id} is back")
+
+    def release(self, name: str) -> str:
+        """Under which release the node is started, :data:`nemesis.life.releases.FIRST` or ``OTHER``."""
+        return self._lives[name].release
+
+    def version(self, name: str) -> str:
+        """The release under which the node is started, for people."""
+        return self._of(name).version
+
+    def move(self, name: str, release: str) -> None:
+        """Start the node under this release from its next start on. Raises Problem where the run has one release only."""
+        if release == OTHER and self._other is None:
+            raise Problem("release-missing", "This run has one release only.", "Add --to-version.", usage=True)
+        self._lives[name].release = release
+
+    def _of(self, name: str) -> Candidate:
+        return self._first if self._other is None or self._lives[name].release == FIRST else self._other
 
     def folder(self, name: str) -> Path:
         """Where the run keeps what belongs to a node."""

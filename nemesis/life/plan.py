@@ -103,9 +103,9 @@ def plan_run(options: RunOptions) -> RunPlan:
     voters = options.nodes or options.scenario.nodes
     observers = options.scenario.observers if options.observers is None else options.observers
     refuse_unable(options.scenario, options.cluster)
-    _refuse_voter_changes(options, candidate)
     filesystem = choose_filesystem(options.scenario, options.cluster, options.place.filesystem)
     options = replace(options, place=replace(options.place, filesystem=filesystem))
+    _refuse_voter_changes(options, candidate)
     _refuse_damage(options.scenario, traits.disk)
     _check_sizes(options, voters, observers)
     work = find_workload(options.workload or candidate.workloads[0])

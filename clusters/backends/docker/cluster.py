@@ -244,7 +244,7 @@ class DockerCluster:
             self._pressure.release_cpu(self._known(node))
 
     def limit_memory(self, node: str, headroom_bytes: int) -> int:
-        """Bound the address space of the node's processes; returns the lowest bound in bytes, 0 when there are no processes."""
+        """Bound the address space of the node's processes; returns the bound of the largest one in bytes, 0 when there are no processes."""
         with self._pressing:
             return self._pressure.limit_memory(self._known(node), headroom_bytes)
 
