@@ -15,25 +15,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARK, _SWEEPS = "spark", "sweeps"
+_TWO_PROCESSES = "PYTEST_XDIST_WORKER" in os.environ
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot be had here, and say what may run beside what."""
+    """Leave out what cannot be had here; of two processes, give the one that uses the Spark session enough to do, and first."""
+    del config
     _leave_out_kafka(items)
-    if config.pluginmanager.hasplugin("xdist") and os.environ.get("PYTEST_XDIST_WORKER"):
-        _group(items)
+    if _TWO_PROCESSES:
+        first = [_SPARK, _SWEEPS]
+        items.sort(key=lambda item: first.index(group) if (group := _group_of(item)) in first else len(first))
 
 
-def _group(items: list[pytest.Item]) -> None:
-    """Whole files go to one process or the other, for their fixtures; all that use the Spark session to one, and first.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Whole files go to one process or the other, for their fixtures; all that use the Spark session to one.
 
-    That one computes; most others wait for elections, timeouts and processes. Those that sweep follow each other, too.
+    That one computes; most others wait for elections, timeouts and processes. Those that sweep follow each other, too. The
+    distributor reads groups before it is the turn of :func:`pytest_collection_modifyitems`.
     """
-    for item in items:
+    if _TWO_PROCESSES:
         item.add_marker(pytest.mark.xdist_group(_group_of(item)))
-    first = [_SPARK, _SWEEPS]
-    items.sort(key=lambda item: first.index(group) if (group := _group_of(item)) in first else len(first))
 
 
 def _group_of(item: pytest.Item) -> str:
