@@ -51,20 +51,20 @@ class Prepared:
         )
 
 
-def prepare(session: SparkSession, directory: Path) -> Prepared:
-    """Plan the checks of a run by its manifest so far. Raises what Spark raises, or OSError or msgspec's errors without a manifest."""
+def prepare(session: SparkSession, directory: Path, checks: Sequence[Check] = CHECKS) -> Prepared:
+    """Plan checks of a run by its manifest so far. Raises what Spark raises, or OSError or msgspec's errors without a manifest."""
     manifest = decode_manifest((directory / "run.json").read_bytes())
     promises = manifest.candidate.promises
     # Before the candidate is installed nobody knows what it promises.
-    checks = [check for check in CHECKS if not promises or set(check.promises) <= set(promises)]
+    useful = [check for check in checks if not promises or set(check.promises) <= set(promises)]
     with TURN:
         fit_to_size(session, 0)
         tables = open_pending(session, StoredRun(directory, manifest, {}))
         define_views(tables)
-        plans = plan_checks(tables, [*checks, SUMMARY])
+        plans = plan_checks(tables, [*useful, SUMMARY])
         answers = unite(session, plans.frames, small=True)
         answers._jdf.queryExecution().executedPlan()
-    planned = frozenset(check.name for check in checks) - frozenset(plans.errors)
+    planned = frozenset(check.name for check in useful) - frozenset(plans.errors)
     return Prepared(directory, planned, tables_due(manifest), answers)
 
 

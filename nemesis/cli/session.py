@@ -96,9 +96,10 @@ def headline(plan: RunPlan) -> str:
     options, timers = plan.options, plan.options.timers
     defects = f" with {', '.join(options.defects)}" if options.defects else ""
     faults = f"{len(plan.schedule)} faults" if plan.schedule else "no faults"
+    releases = " and ".join(each.version for each in (plan.candidate, plan.other) if each is not None)
     return (
         f"seed {options.seed}: {options.scenario.title}\n"
-        f"{options.candidate} {options.version or ''}{defects}, {plan.voters} voters, {plan.observers} observers, "
+        f"{options.candidate} {releases}{defects}, {plan.voters} voters, {plan.observers} observers, "
         f"{plan.kind} quorum; workload {plan.workload.name}, {plan.pace.rate:g}/s by {plan.pace.concurrency} processes, "
         f"{options.duration_s:g} s, {faults}\n"
         f"timers: election {timers.election_timeout_ms} ms, fetch {timers.fetch_timeout_ms} ms, "
