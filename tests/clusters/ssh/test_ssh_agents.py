@@ -136,7 +136,8 @@ def test_when_guardian_and_worker_are_killed_too_the_next_command_removes_the_ru
     process.kill()
     process.wait()
     assert within(PATIENCE_S, lambda: not carriers(name))
-    assert all("table ip nemesis_" in each and SHAPED in each for each in rules(machines))
+    # A shaper that learns of it before it is killed has undone its own.
+    assert all("table ip nemesis_" in each for each in rules(machines))
     (left,) = leftovers.pending(tmp_path / "ledger")
     assert "rules of nftables" in str(left)
     assert all("table ip nemesis_" in each for each in rules(machines))
