@@ -24,6 +24,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.phases import last_phase
+
 ROOT = Path(__file__).parents[1]
 SURVIVAL_LIMIT_S = 10.0
 CHECK_LIMIT_S = 600.0
@@ -77,7 +79,7 @@ def kill_at(at_s: float, options: argparse.Namespace, number: int, environment: 
         killed_at = time.monotonic()
         outlived_ms = wait_until_gone(store, started.pid, killed_at)
         output.seek(0)
-        phase = last_phase(output.read())
+        phase = last_phase(output.read()) or "before the first"
     cleaned = cleaned or clean(environment)
     left = clean(environment)
     folders = [manifest.parent for manifest in store.glob("*/*/run.json")]
@@ -108,12 +110,6 @@ def belongs(process: Path, store: Path, session: int) -> bool:
         return str(store).encode() in told or os.getsid(int(process.name)) == session
     except OSError:
         return False
-
-
-def last_phase(told: str) -> str:
-    phases = ("deploy", "start", "setup", "load", "heal", "recovery", "final", "stop", "check")
-    seen = [word for line in told.splitlines() for word in line.split()[2:3] if word in phases]
-    return seen[-1] if seen else "before the first"
 
 
 def clean(environment: dict[str, str]) -> str:

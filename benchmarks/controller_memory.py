@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.phases import last_phase
+
 ROOT = Path(__file__).parents[1]
 MIB = 1 << 20
 LIMIT_S = 3600.0 * 4
-PHASES = ("deploy", "start", "setup", "load", "heal", "recovery", "final", "stop", "check")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def main() -> int:
         while run.poll() is None and time.monotonic() - begun < LIMIT_S:
             at_s = time.monotonic() - begun
             if samples_due(samples, at_s, options.every):
-                samples.append(sample(run.pid, at_s, phase(Path(told.name).read_text())))
+                samples.append(sample(run.pid, at_s, last_phase(Path(told.name).read_text()) or "-"))
                 print(line(samples[-1]), file=sys.stderr, flush=True)
             time.sleep(0.2)
         status = run.wait()
@@ -84,11 +85,6 @@ def descendants(pid: int) -> Iterator[int]:
     for child in children:
         yield child
         yield from descendants(child)
-
-
-def phase(told: str) -> str:
-    seen = [word for text in told.splitlines() for word in text.split()[2:3] if word in PHASES]
-    return seen[-1] if seen else "-"
 
 
 def line(each: Sample) -> str:

@@ -6,10 +6,10 @@
   candidate (answers that were under way are given the fetch timeout). This needs no luck, and no excuse of starvation holds.
 * Faults that isolate only followers, for longer than any election timeout: the leader that was there, and answered as leader of
   the same epoch until the heal (a leader that had lost its majority, since another voter was wiped before, would have resigned by
-  then), is still the leader of that epoch afterwards, until the next fault or as long as the returned
-  node needs to stand for election. Not judged where anything else happened to a node, where another fault was still in force when
-  this one began, where a node starved after the heal, and where a node that was cut off as leader shortly before comes back (a
-  resigned leader may raise the epoch once).
+  then), is still the leader of that epoch afterwards, until the next fault or as long as the returned node needs to stand for
+  election. Not judged where anything else happened to a node, where another fault was still in force when this one began, where a
+  node starved after the heal, and where a node that was cut off as leader shortly before comes back (a resigned leader may raise
+  the epoch once).
 """
 
 from __future__ import annotations
