@@ -3,7 +3,8 @@
     PYTHONPATH=. .venv/bin/python benchmarks/false_alarms.py --runs 20 [--candidate kafka --version 4.1.2] [--hogs 2] [--duration 20]
 
 Prints a line a run (verdict, operations, faults, leader changes, what it left behind) and how many were not valid. ``--hogs`` starts
-processes that burn CPU beside the runs. Exits 1 when a run was invalid or something was left behind.
+processes that burn CPU beside the runs. Scenarios that the candidate or this machine cannot run, and those that declare a hazard,
+are skipped, with the reason. Exits 1 when a run was invalid or something was left behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 sys.path[0] = str(Path(__file__).parents[1])
 
@@ -23,7 +25,9 @@ from checker.session import start_session
 from checker.verdict import Verdict
 from clusters.backends.leftovers import pending
 from nemesis import scenario
+from nemesis.life.plan import RunOptions, plan_run
 from tests.runs import perform
+from workloads.problem import Problem
 
 
 def burn() -> None:
@@ -49,17 +53,17 @@ def main() -> int:
     hogs = [multiprocessing.Process(target=burn, daemon=True) for _ in range(options.hogs)]
     for hog in hogs:
         hog.start()
-    names = (
-        [options.scenario] if options.scenario else [n for n in scenario.names() if n != "partition-leader-observers"]
+    chosen: dict[str, Any] = (
+        {} if options.candidate == "reference" else {"candidate": options.candidate, "version": options.version}
     )
+    names = possible(options, chosen)
     folders: list[Path] = []
     leaks = 0
     before = lab_processes()
     for number in range(options.runs):
         name = names[number % len(names)]
         began = time.monotonic()
-        extra = {} if options.candidate == "reference" else {"candidate": "kafka", "version": options.version}
-        folders.append(perform(options.store, name, options.seed + number, duration_s=options.duration, **extra))
+        folders.append(perform(options.store, name, options.seed + number, duration_s=options.duration, **chosen))
         left = lab_processes() - before
         leaks += left
         print(
@@ -74,6 +78,32 @@ def main() -> int:
     counts = Counter(verdict.verdict.value for verdict in verdicts)
     print(f"{options.runs} runs: {dict(counts)}; left behind: {leaks} processes, {len(pending())} ledger entries")
     return int(any(v.verdict is Verdict.INVALID for v in verdicts) or leaks > 0 or bool(pending()))
+
+
+def possible(options: argparse.Namespace, chosen: dict[str, Any]) -> list[str]:
+    """The scenarios that can be run here; why others cannot is printed. Raises Problem when the one that was asked for cannot."""
+    names = [options.scenario] if options.scenario else scenario.names()
+    found: list[str] = []
+    for name in names:
+        asked = RunOptions(
+            scenario=scenario.load(name),
+            argv=(),
+            seed=options.seed,
+            store=options.store,
+            duration_s=options.duration,
+            **chosen,
+        )
+        try:
+            reason = plan_run(asked).known_hazard
+        except Problem as problem:
+            if options.scenario or not problem.usage:
+                raise
+            reason = problem.what
+        if reason and not options.scenario:
+            print(f"{name:28} skipped: {reason}", flush=True)
+        else:
+            found.append(name)
+    return found
 
 
 def parse() -> argparse.Namespace:

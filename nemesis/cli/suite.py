@@ -23,6 +23,10 @@ def suite(  # noqa: PLR0917 - the options of a command line are its parameters
             help="NAME[:VERSION[:QUORUM]] or FILE.toml, e.g. reference, kafka:4.1.2, kafka:3.9.2:static. Repeatable."
         ),
     ] = None,
+    to_version: Annotated[
+        str | None,
+        typer.Option(help="Release that scenarios such as rolling-upgrade start nodes under, e.g. 4.3.1."),
+    ] = None,
     cluster: Annotated[str, typer.Option(help="Where nodes run: local, docker or ssh.")] = "local",
     image: Annotated[str | None, typer.Option(help="docker: an image to use as it is.")] = None,
     inventory: Annotated[Path | None, typer.Option(help="ssh: the TOML file that lists the machines.")] = None,
@@ -68,6 +72,7 @@ def suite(  # noqa: PLR0917 - the options of a command line are its parameters
         argv=tuple(sys.argv[1:]),
         seed=fresh_seed() if seed is None else seed,
         store=store,
+        to_version=to_version,
         workload=workload,
         duration_s=duration,
         master=master,

@@ -25,13 +25,13 @@ from nemesis.cli.session import SPARK_PATIENCE_S, begin_spark, headline, live_th
 from nemesis.exit_codes import ExitCode
 from nemesis.judge import Judged, judge, prepare
 from nemesis.life.begin import begin_run
-from nemesis.life.plan import RunOptions, named_timers, plan_run
+from nemesis.life.plan import SHORT_TIMERS, RunOptions, named_timers, plan_run
 from nemesis.life.run import Run
 from nemesis.scenario import Scenario
 from nemesis.store.layout import TABLES
 from nemesis.store.manifest import read_manifest
 from nemesis.suite.junit import write_junit
-from nemesis.suite.plan import SuiteList, candidate_options, plan_suite
+from nemesis.suite.plan import SuiteList, plan_suite, run_options
 from nemesis.suite.record import JUNIT, RUNS, SUMMARY, SuiteRecord, SuiteRun, read_record, replaced, write_record
 from nemesis.suite.weight import Weight, exit_code, meaning, weigh
 from reports.load import read_verdict
@@ -68,6 +68,7 @@ def begin_suite(found: SuiteList, candidates: Sequence[str], base: RunOptions, t
         "duration_s": base.duration_s,
         "observers": base.observers,
         "workload": base.workload,
+        "to_version": base.to_version,
         "timers": timers,
         "master": base.master,
     }
@@ -96,6 +97,7 @@ def resume_suite(folder: Path) -> SuiteUnderWay:
         seed=record.seed,
         store=folder / RUNS,
         workload=stored["workload"],
+        to_version=stored.get("to_version"),
         duration_s=stored["duration_s"],
         master=stored["master"],
         timers=named_timers(stored["timers"]),
@@ -182,23 +184,24 @@ def _live_and_judge(run: Run, master: str | None, screen: Screen) -> Judged:
 
 
 def _options(base: RunOptions, entry: SuiteRun) -> RunOptions:
-    scenario = scenarios.load(entry.scenario)
+    wanted = run_options(base, scenarios.load(entry.scenario), entry.candidate, entry.seed)
     argv = ["run", entry.scenario, "--duration", f"{base.duration_s:g}", "--seed", str(entry.seed)]
-    wanted = candidate_options(entry.candidate)
-    argv += ["--candidate", wanted["candidate"]]
     for flag, value in (
-        ("--version", wanted["version"]),
-        ("--quorum", wanted["quorum"]),
-        ("--workload", base.workload),
+        ("--candidate", wanted.candidate),
+        ("--version", wanted.version),
+        ("--to-version", wanted.to_version),
+        ("--quorum", wanted.quorum),
+        ("--workload", wanted.workload),
+        ("--timers", "short" if wanted.timers == SHORT_TIMERS else None),
+        ("--cluster", None if wanted.cluster == "local" else wanted.cluster),
+        ("--image", wanted.place.image),
+        ("--inventory", wanted.place.inventory),
+        ("--observers", wanted.observers),
     ):
-        argv += [flag, value] if value else []
-    for defect in wanted["defects"]:
+        argv += [] if value is None else [flag, str(value)]
+    for defect in wanted.defects:
         argv += ["--defect", defect]
-    if base.cluster != "local":
-        argv += ["--cluster", base.cluster]
-    if base.observers:
-        argv += ["--observers", str(base.observers)]
-    return replace(base, scenario=scenario, seed=entry.seed, argv=tuple(argv), **wanted)
+    return replace(wanted, argv=tuple(argv))
 
 
 def _finished_before(suite: SuiteUnderWay, entry: SuiteRun) -> Path | None:

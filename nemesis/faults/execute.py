@@ -143,9 +143,10 @@ class _Lane:
         if not isinstance(fault, Acting):
             return Effect(True)
 
-        async def rest(seconds: float) -> bool:
-            until_ns = min(end_ns, self.field.now_ns() + int(seconds * 1e9))
-            return await self._sleep_until(until_ns) and self.field.now_ns() < end_ns
+        async def rest(seconds: float, *, beyond_s: float = 0.0) -> bool:
+            last_ns = end_ns + int(beyond_s * 1e9)
+            until_ns = min(last_ns, self.field.now_ns() + int(seconds * 1e9))
+            return await self._sleep_until(until_ns) and self.field.now_ns() < last_ns
 
         return await fault.during(self.field, aim, rest)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -38,8 +37,13 @@ class Effect:
     detail: str = ""
 
 
-Rest = Callable[[float], Awaitable[bool]]
-"""sleeps for so many seconds, at most to the end of the hold; False when that has come (or the run is being stopped)"""
+class Rest(Protocol):
+    """How a fault that goes on acting waits."""
+
+    async def __call__(self, seconds: float, *, beyond_s: float = 0.0) -> bool:
+        """Sleep for so many seconds, at most to the end of the hold and ``beyond_s`` more; False when that has come, or the run is
+        being stopped."""
+        ...
 
 
 class Fault(Protocol):

@@ -15,6 +15,8 @@ LEADER_PATIENCE_S = 6.0
 _ANSWER_PATIENCE_S = 25.0
 _SETTLED_NS = 400_000_000
 _CRASHES_LEAST = 3
+_CRASHES_PATIENCE_S = 20.0
+"""how long after the hold the last of these crashes are waited for: to start a process may take longer than to crash it"""
 
 
 async def aim_by_role(
@@ -151,11 +153,17 @@ class CrashLoop:
         return await kill_all(field, aim.targets)
 
     async def during(self, field: Field, aim: Aim, rest: Rest) -> Effect:
-        """Start, kill, start, …: each crash counts only when a process had begun to run before it."""
+        """Start, kill, start, … for the hold, and for as many crashes as prove a loop. Each crash counts only when a process had begun
+        to run before it."""
         crashes = 1
-        while await rest(self.down_ms / 1000):
+
+        async def wait(milliseconds: int) -> bool:
+            beyond_s = _CRASHES_PATIENCE_S if crashes < _CRASHES_LEAST else 0.0
+            return await rest(milliseconds / 1000, beyond_s=beyond_s)
+
+        while await wait(self.down_ms):
             await asyncio.gather(*(asyncio.to_thread(field.nodes.start, node) for node in aim.targets))
-            if not await rest(self.up_ms / 1000):
+            if not await wait(self.up_ms):
                 break
             killed = await kill_all(field, aim.targets)
             crashes += killed.verified

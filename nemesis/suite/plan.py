@@ -115,15 +115,29 @@ def candidate_options(text: str) -> dict[str, Any]:
     }
 
 
+def run_options(base: RunOptions, scenario: Scenario, candidate: str, seed: int) -> RunOptions:
+    """What one run of a suite is asked for; the other release only where nodes are started under it. Raises Problem (usage)."""
+    to_version = base.to_version if scenario.changes_release else None
+    return replace(base, scenario=scenario, seed=seed, to_version=to_version, **candidate_options(candidate))
+
+
 def plan_suite(found: SuiteList, candidates: Sequence[str], base: RunOptions) -> tuple[SuiteRun, ...]:
     """All runs, scenario by scenario, each planned once to see that it can be: what cannot is skipped with its reason.
 
     The seed of a run depends on the suite's seed and the scenario only, so that candidates meet the same plan of faults.
-    Raises Problem (usage) when nothing can be run, and for anything that cannot in a list that a person wrote.
+    Raises Problem (usage) when nothing can be run, when no scenario has a use for the other release that was named, and for
+    anything that cannot be run in a list that a person wrote.
     """
+    loaded = [scenarios.load(name) for name in found.scenarios]
+    if base.to_version is not None and not any(scenario.changes_release for scenario in loaded):
+        raise Problem(
+            "release-unused",
+            f"No scenario of {found.name} starts nodes under another release than their first.",
+            "Leave out --to-version, or name a suite with rolling-upgrade.",
+            usage=True,
+        )
     runs = []
-    for name in found.scenarios:
-        scenario = scenarios.load(name)
+    for name, scenario in zip(found.scenarios, loaded, strict=True):
         seed = stream(base.seed, "suite", scenario.name).randrange(SEED_LIMIT)
         runs += [_plan_one(found, name, scenario, candidate, seed, base) for candidate in candidates]
     if all(run.skipped for run in runs):
@@ -136,7 +150,7 @@ def _plan_one(  # noqa: PLR0917
 ) -> SuiteRun:
     skipped, hazard = "", ""
     try:
-        plan = plan_run(replace(base, scenario=scenario, seed=seed, **candidate_options(candidate)))
+        plan = plan_run(run_options(base, scenario, candidate, seed))
         hazard = plan.known_hazard
     except Problem as problem:
         if found.strict or not problem.usage or problem.slug.startswith("candidate-"):

@@ -216,6 +216,20 @@ def test_a_crash_loop_ends_with_the_node_running() -> None:
     assert place.calls[-1] == ("start", "n2")
 
 
+def test_a_crash_loop_waits_for_its_crashes_when_the_hold_is_too_short_for_them() -> None:
+    place = Place()
+    rows = perform(place, [planned(0, "crash-loop", 0, 30, "", targets="n2", up_ms=40, down_ms=10)])
+    assert rows[0][-1].verified, rows[0][-1].detail
+    assert [what for what, _ in place.calls].count("kill") == 3
+
+
+def test_a_crash_loop_ends_with_the_run() -> None:
+    place = Place()
+    rows = perform(place, [planned(0, "crash-loop", 0, 30, "", targets="n2", up_ms=5000, down_ms=10)], stop_after_s=0.3)
+    assert not rows[0][-1].verified
+    assert place.dead == set()
+
+
 def test_disks_of_a_majority_are_never_damaged_in_a_preserving_run() -> None:
     book = InForce()
     book.claim("a", Claim(damaged=frozenset({"n1"})))

@@ -141,6 +141,18 @@ def test_a_group_skips_what_cannot_be_run_and_says_why(tmp_path: Path) -> None:
     assert "--to-version" in skipped["rolling-upgrade"]
 
 
+def test_another_release_is_for_the_scenarios_that_start_nodes_under_it(tmp_path: Path) -> None:
+    told = base(tmp_path, to_version="4.3.1")
+    runs = plan_suite(find_suite("process"), ("kafka:3.9.2", "kafka:4.3.1", "reference"), told)
+    skipped = {run.candidate: run.skipped for run in runs if run.scenario == "rolling-upgrade"}
+    assert not skipped["kafka:3.9.2"]
+    assert "all nodes begin with" in skipped["kafka:4.3.1"]
+    assert "--candidate kafka" in skipped["reference"]
+    assert not any(run.skipped for run in runs if run.scenario == "kill-leader")
+    with pytest.raises(Problem, match="rolling-upgrade"):
+        plan_suite(find_suite("clock"), ("kafka:3.9.2",), told)
+
+
 def test_candidates_meet_the_same_seed_in_a_scenario_and_others_in_others(tmp_path: Path) -> None:
     runs = plan_suite(find_suite("network"), ("reference", "reference+no-pre-vote"), base(tmp_path))
     seeds = {run.scenario: {other.seed for other in runs if other.scenario == run.scenario} for run in runs}

@@ -72,7 +72,7 @@ PROCESS_FAULTS = (
     FaultKind(
         "crash-loop",
         "process",
-        "kill -9 again and again, each time as soon as the node has run for a moment",
+        "kill -9 again and again, each time as soon as the node has run for a moment; three times at least, however short the hold",
         "SIGKILL to every process of the node, and a start on the same disk, in a loop",
         "each process had begun to run and has ended; at least three of them",
         PROCESSES,
