@@ -75,6 +75,8 @@ class Traits:
     timers: Mapping[str, int] = field(default_factory=dict)
     """timers of :class:`workloads.history.manifest.Timers`, in ms, that the candidate has whatever it is asked for"""
     disk: DiskFiles = field(default_factory=DiskFiles)
+    observers: bool = True
+    """whether a node can replicate without being a voter"""
     description: str = ""
     """the text of the file that describes it, kept with each run; empty for a candidate that is part of the project"""
 

@@ -108,6 +108,7 @@ def plan_run(options: RunOptions) -> RunPlan:
     _refuse_voter_changes(options, candidate)
     _refuse_damage(options.scenario, traits.disk)
     _check_sizes(options, voters, observers)
+    _refuse_observers(options.scenario, observers, candidate)
     work = find_workload(options.workload or candidate.workloads[0])
     if work.name not in candidate.workloads:
         raise Problem(
@@ -167,6 +168,16 @@ def _refuse_voter_changes(options: RunOptions, candidate: Candidate) -> None:
             "voters-fixed",
             f"Scenario {options.scenario.name} changes the voters ({', '.join(changing)}), and this candidate cannot.",
             "Voters change on Apache Kafka 3.9 or newer with a dynamic quorum: --candidate kafka.",
+            usage=True,
+        )
+
+
+def _refuse_observers(scenario: Scenario, observers: int, candidate: Candidate) -> None:
+    if observers and not candidate.traits.observers:
+        raise Problem(
+            "observers-impossible",
+            f"Scenario {scenario.name} would run with {observers} observer(s), and in a static quorum every controller is a voter.",
+            "Give --quorum dynamic (Kafka 3.9 or newer), or --observers 0.",
             usage=True,
         )
 

@@ -149,6 +149,8 @@ def test_another_release_is_for_the_scenarios_that_start_nodes_under_it(tmp_path
     assert "all nodes begin with" in skipped["kafka:4.3.1"]
     assert "--candidate kafka" in skipped["reference"]
     assert not any(run.skipped for run in runs if run.scenario == "kill-leader")
+    static = plan_suite(find_suite("network"), ("kafka:3.8.1",), base(tmp_path))
+    assert [run.scenario for run in static if "observer" in run.skipped] == ["partition-leader-observers"]
     with pytest.raises(Problem, match="rolling-upgrade"):
         plan_suite(find_suite("clock"), ("kafka:3.9.2",), told)
 

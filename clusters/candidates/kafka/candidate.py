@@ -69,8 +69,8 @@ class KafkaCandidate:
 
     @property
     def traits(self) -> Traits:
-        """Kafka's own of everything."""
-        return Traits("kafka")
+        """Kafka's own of everything; in a static quorum every controller is a voter."""
+        return Traits("kafka", observers=self._kind == "dynamic")
 
     @property
     def version(self) -> str:
@@ -138,13 +138,8 @@ class KafkaCandidate:
         java, path = self._installed()
         if quorum.kind != self._kind:
             raise ValueError(f"the quorum is {quorum.kind}, the candidate was made for a {self._kind} one")
-        if quorum.kind == "static" and node.role != "voter":
-            raise Problem(
-                "kafka-observer",
-                f"{node.name} cannot be an observer: in a static quorum every controller is a voter.",
-                "Give --quorum dynamic, or leave out --observers.",
-                usage=True,
-            )
+        if node.role != "voter" and not self.traits.observers:
+            raise ValueError(f"{node.name} is to be an observer of a static quorum")
         planned = quorum.directory_ids[node.name] if first else self._next_directory_id(quorum, node)
         if self._bootstrap is not None:
             formatting.format_by_hand(path, self._bootstrap, quorum, node, planned, first=first)
