@@ -90,7 +90,7 @@ class Progress:
     in_flight: int
     waiting: int
     per_second: float
-    """ends a second, of the last two seconds"""
+    """ends a second, of the last two seconds, or since the last look where that was longer ago"""
     leader_hint: str | None
     """the node that last acknowledged a following process's change"""
 
@@ -176,6 +176,7 @@ class Load:
         now = loop.time()
         self._next_due_s = now + self._gap_s()
         self._end_s = math.inf if duration_s is None else now + duration_s
+        self._recent.append((self._recorder.now_ns(), 0))
         self._stalls.start()
         pinned = self._options.concurrency // 2
         tasks = [
@@ -213,7 +214,7 @@ class Load:
         """Look at the load now."""
         now = self._recorder.now_ns()
         self._recent.append((now, self.counters.completed))
-        while now - self._recent[0][0] > _RATE_WINDOW_S * 1e9:
+        while len(self._recent) > 2 and now - self._recent[1][0] > _RATE_WINDOW_S * 1e9:
             self._recent.popleft()
         since_ns, before = self._recent[0]
         seconds = (now - since_ns) / 1e9

@@ -281,6 +281,17 @@ def test_progress_tells_counts_rate_and_a_hint_of_the_leader() -> None:
     bench.run(1.0, look)
 
 
+def test_who_looks_seldom_is_told_the_rate_since_the_last_look() -> None:
+    bench = Bench()
+
+    async def look() -> None:
+        for _ in range(2):
+            await asyncio.sleep(5.0)
+            assert bench.load.progress().per_second == pytest.approx(100, rel=0.02)
+
+    bench.run(12.0, look)
+
+
 # -------------------------------------------------------------------------------------------------- sequences
 
 
