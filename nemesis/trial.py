@@ -31,10 +31,11 @@ from clusters.cluster import Cluster
 from nemesis import scenario
 from nemesis.candidates import client_factory
 from nemesis.life.begin import begin_run
+from nemesis.life.last_words import last_words
 from nemesis.life.nodes import Nodes
 from nemesis.life.plan import RunOptions, plan_run
 from nemesis.life.progress import Look
-from nemesis.life.setting import connector, draw_quorum, last_words
+from nemesis.life.setting import connector, draw_quorum
 from nemesis.machine import Finding
 from nemesis.seeds import stream
 from nemesis.store.evidence import specification

@@ -1,8 +1,10 @@
 """The cluster comes back after healing: bounded liveness.
 
 *recovery*. Within the run's limit after the last fault was healed, somebody answers as leader and an operation succeeds; and of the
-final operations, if any were tried, at least one succeeds. A run that was stopped before its heal is not judged. A breach in a
-window with a stall of the controller or a starved node is *suspended*: :mod:`checker.checks.framework` tells of it.
+final operations, if any were tried, at least one succeeds. The limit begins when every clock that a fault set back has reached the
+time again that it had shown before: what waits for a wall clock waits for so long. A run that was stopped before its heal is not
+judged. A breach in a window with a stall of the controller or a starved node is *suspended*: :mod:`checker.checks.framework` tells of
+it.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ if TYPE_CHECKING:
 
 _RECOVERIES = """
 healed AS (
-    SELECT run_id, coalesce(heal_ended_ns, heal_started_ns) AS healed_ns, recovery_limit_ms * 1000000 AS limit_ns, finished
-    FROM runs WHERE heal_started_ns IS NOT NULL
+    SELECT r.run_id, greatest(coalesce(r.heal_ended_ns, r.heal_started_ns), coalesce(c.caught_up_ns, 0)) AS healed_ns,
+           r.recovery_limit_ms * 1000000 AS limit_ns, r.finished
+    FROM runs AS r
+    LEFT JOIN (
+        SELECT run_id, max(ts_ns + CAST(CAST(regexp_extract(detail, 'set back ([0-9.]+) s', 1) AS DOUBLE) * 1e9 AS BIGINT)) AS caught_up_ns
+        FROM lifecycle WHERE kind = 'clock' GROUP BY run_id
+    ) AS c ON c.run_id = r.run_id
+    WHERE r.heal_started_ns IS NOT NULL
 ),
 first_leader AS (
     SELECT h.run_id, min(s.ts_ns) AS leader_ns

@@ -6,6 +6,7 @@ from checker.check import Check
 from checker.checks.acknowledged import ACKNOWLEDGED_BELOW_HIGH_WATERMARK, ACKNOWLEDGED_LOST
 from checker.checks.commitment import COMMITTED_DIVERGENCE, COMMITTED_TRUNCATION, LEADER_COMPLETENESS
 from checker.checks.committed_reads import COMMITTED_READS
+from checker.checks.crashes import NO_CRASH
 from checker.checks.disruption import NO_DISRUPTION
 from checker.checks.elections import LEADER_NOT_RESUMED, ONE_LEADER_PER_EPOCH
 from checker.checks.epochs import EPOCH_MONOTONE
@@ -55,6 +56,7 @@ CHECKS: tuple[Check, ...] = (
     LEADER_RESIGNS,
     NO_DISRUPTION,
     RECOVERY,
+    NO_CRASH,
     FAULTS_HAPPENED,
     EVIDENCE_COMPLETE,
     NOT_STARVED,

@@ -5,7 +5,8 @@ links *into* it that fewer than a majority of the voters, itself counted, can re
 healing are one. Where voters are added and removed, only a node that is cut off from everybody counts. A node that answers as leader
 to a question asked later than 2 × check-quorum after the begin of its isolation breaks the bound. The bound begins anew when the
 node is resumed or started, and after each moment in which the controller stalled or the node was starved: what it did then is
-nobody's fault.
+nobody's fault. A clock that a fault set back may take as long as it was set back to reach any time again, and of one that drifts or
+strobes nothing can be said: the bound begins when that is over.
 
 An answer that breaks the bound only if stalls and starvation are not excused is *suspended*: :mod:`checker.checks.framework` tells of it.
 """
@@ -55,23 +56,33 @@ isolations AS (
 
 _RESIGNATIONS = f"""
 {_ISOLATIONS},
+clocks AS (
+    SELECT run_id, node, ts_ns,
+           CASE WHEN detail LIKE 'unsteady%' THEN lead(ts_ns, 1, CAST(9223372036854775807 AS BIGINT))
+                    OVER (PARTITION BY run_id, node ORDER BY ts_ns)
+                ELSE ts_ns + CAST(CAST(regexp_extract(detail, 'set back ([0-9.]+) s', 1) AS DOUBLE) * 1e9 AS BIGINT) END AS until_ns
+    FROM lifecycle WHERE kind = 'clock'
+),
 excuses AS (
-    SELECT run_id, node, ts_ns, kind IN ('resume', 'start') AS is_fault FROM lifecycle
+    SELECT run_id, node, ts_ns, ts_ns AS until_ns, kind IN ('resume', 'start') AS is_fault FROM lifecycle
     WHERE kind IN ('resume', 'start', 'starved')
     UNION ALL
-    SELECT run_id, node, stall.to_ns, false
+    SELECT run_id, node, ts_ns, until_ns, true FROM clocks
+    UNION ALL
+    SELECT run_id, node, stall.to_ns, stall.to_ns, false
     FROM runs LATERAL VIEW explode(stalls) AS stall LATERAL VIEW explode(voters) AS node
 ),
 late_answers AS (
     SELECT i.run_id, i.node, i.chain, s.epoch, s.asked_ns, s.ts_ns, s.high_watermark,
-           max(CASE WHEN e.is_fault THEN e.ts_ns END) AS last_fault_ns, max(e.ts_ns) AS last_excuse_ns,
+           max(CASE WHEN e.is_fault THEN least(e.until_ns, s.ts_ns) END) AS last_fault_ns,
+           max(CASE WHEN e.ts_ns IS NOT NULL THEN least(e.until_ns, s.ts_ns) END) AS last_excuse_ns,
            min(i.started_ns) AS started_ns, min(i.bound_ns) AS bound_ns
     FROM isolations AS i
     INNER JOIN quorum_samples AS s
         ON s.run_id = i.run_id AND s.node = i.node AND s.claims_leadership AND s.error IS NULL
        AND s.asked_ns > i.started_ns + i.bound_ns AND s.ts_ns <= i.ended_ns
     LEFT JOIN excuses AS e
-        ON e.run_id = i.run_id AND e.node = i.node AND e.ts_ns > i.started_ns AND e.ts_ns <= s.ts_ns
+        ON e.run_id = i.run_id AND e.node = i.node AND e.until_ns > i.started_ns AND e.ts_ns <= s.ts_ns
     GROUP BY i.run_id, i.node, i.chain, s.epoch, s.asked_ns, s.ts_ns, s.high_watermark
 ),
 breaches AS (

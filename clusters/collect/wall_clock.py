@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from workloads.problem import Problem
 
@@ -34,6 +35,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         passed = real_ns - self.base_real_ns
         gone = passed if self.rate == 1 else round(passed * self.rate)
         return self.base_fake_ns + gone + (self.strobe_ns if self._apart(passed) else 0)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it goes as fast as time does, without jumps."""
+        return self.rate == 1 and not self.strobe_ns
+
+    def latest_ns(self, real_ns: int) -> int:
+        """The latest that the clock may have shown by a true time, in either phase of a strobe."""
+        return replace(self, strobe_ns=0).fake_ns(real_ns) + max(0, self.strobe_ns)
 
     def real_ns(self, fake_ns: int) -> int:
         """When the clock showed ``fake_ns``; of two moments (a strobe), the one whose phase agrees."""

@@ -196,7 +196,9 @@ LIFECYCLE = pa.schema(
         pa.field("assigned", pa.bool_(), nullable=False),  # the framework gave the directory id, not the release
         pa.field("incarnation", pa.int32(), nullable=False),
         # format, start, stop, kill, pause, resume, crash, wipe, starved; damage, restore (a fault changed what is on the disk);
-        # power-cut (what was not synced is gone, which excuses nothing); swap (a disk is taken out, or is back as it was)
+        # power-cut (what was not synced is gone, which excuses nothing); swap (a disk is taken out, or is back as it was);
+        # deprive (from here on a fault withholds the process's disk or memory); clock (a fault changed how its wall clock goes:
+        # "steady, set back 1.500 s", "unsteady, set back 0.000 s" for one that drifts or strobes)
         pa.field("kind", pa.string(), nullable=False),
         _TS,
         pa.field("detail", pa.string()),

@@ -46,7 +46,15 @@ async def set_clock(field: Field, node: str, make: Callable[[int], Setting]) -> 
     """Set a node's clock to what ``make`` says, given its own true wall clock now; returns the setting's generation."""
     shim, cluster = _shim(field)
     spec, incarnation = field.nodes.specification(node), field.nodes.incarnation(node)
-    return await asyncio.to_thread(lambda: shim.change(cluster, spec, incarnation, make(shim.wall_ns(node))))
+
+    def change() -> int:
+        real_ns = shim.wall_ns(node)
+        before, after = shim.setting(node)[1], make(real_ns)
+        generation = shim.change(cluster, spec, incarnation, after)
+        field.nodes.clock_changed(node, after.is_steady, before.latest_ns(real_ns) - after.fake_ns(real_ns))
+        return generation
+
+    return await asyncio.to_thread(change)
 
 
 async def ask_clock(field: Field, node: str) -> Answers:

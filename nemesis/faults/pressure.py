@@ -93,6 +93,8 @@ class MemoryPressure:
     async def inject(self, field: Field, aim: Aim) -> Effect:
         """Set the limit; the kernel's own answer is what proves it."""
         cluster = _pressing(field)
+        for node in aim.targets:
+            field.nodes.deprive(node, f"no more than {self.headroom_mib} MiB of memory to spare")
         limits = [await asyncio.to_thread(cluster.limit_memory, node, self.headroom_mib * _MIB) for node in aim.targets]
         return Effect(
             all(limits), f"no more than {max(limits) / _MIB:.0f} MiB of address space, {self.headroom_mib} MiB to spare"

@@ -78,6 +78,8 @@ class BreakDisk:
     async def inject(self, field: Field, aim: Aim) -> Effect:
         """Break it, and write to it."""
         alive = [await field.alive(node) for node in aim.targets]
+        for node in aim.targets:
+            field.nodes.deprive(node, f"its disk is {self.how}")
         met = [await asyncio.to_thread(_disks(field).break_disk, node, self.how) for node in aim.targets]
         told = "; ".join(
             f"a write to the disk of {node} met {what or 'no error'}"

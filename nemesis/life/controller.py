@@ -26,12 +26,14 @@ from nemesis.faults.packets import begin_shapers, end_shaping
 from nemesis.faults.process import start_and_wait
 from nemesis.faults.relays import begin_relays
 from nemesis.life.captures import Captures
+from nemesis.life.last_words import last_words
 from nemesis.life.nodes import Nodes
 from nemesis.life.progress import Look
 from nemesis.life.releases import mixture
 from nemesis.life.run import Run
-from nemesis.life.setting import connector, draw_quorum, last_words
+from nemesis.life.setting import connector, draw_quorum
 from nemesis.life.shims import make_shims
+from nemesis.life.supervisor import supervise
 from nemesis.life.vitals import watch_vitals
 from nemesis.seeds import stream
 from nemesis.store.evidence import read_run_journal, specification, write_tables
@@ -213,6 +215,8 @@ async def _break_things(
             quorum_preserving=run.plan.options.scenario.quorum_preserving,
         )
     )
+    ending = asyncio.Event()
+    supervising = asyncio.create_task(supervise(where, run.progress.say, ending=ending))
     try:
         while not run.stopping.is_set() and not loading.done():
             if run.now_ns() - began_ns >= duration_s * 1e9 and breaking.done():
@@ -223,6 +227,8 @@ async def _break_things(
         await breaking
     finally:
         breaking.cancel()
+        ending.set()
+        await supervising
 
 
 async def _heal(run: Run, where: Field) -> None:

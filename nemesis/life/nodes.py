@@ -18,6 +18,7 @@ from clusters.candidates.candidate import Candidate, DiskFiles, Quorum
 from clusters.cluster import Cluster, NodeSpec
 from clusters.collect.collection import Collection
 from clusters.disks import Disks, PowerCut, no_such_disks
+from nemesis.life.last_words import last_line
 from nemesis.life.releases import FIRST, OTHER, older
 from nemesis.store.evidence import write_collection
 from workloads.problem import Problem
@@ -274,6 +275,14 @@ class Nodes:
                 self._ended(name, "crash")
             return crashed
 
+    def clock_changed(self, name: str, steady: bool, back_ns: int) -> None:
+        """Record that the node's wall clock goes differently from here on, and was set back by ``back_ns``, if that is positive."""
+        self._event(name, "clock", f"{'steady' if steady else 'unsteady'}, set back {max(0, back_ns) / 1e9:.3f} s")
+
+    def deprive(self, name: str, detail: str) -> None:
+        """Record that a fault is about to withhold what the node's process needs: its disk, its memory. It may end of that."""
+        self._event(name, "deprive", detail)
+
     def starved(self, name: str, share: float, interval_ns: int) -> None:
         """Record that the node was runnable and not run for ``share`` of the last ``interval_ns``."""
         self._event(name, "starved", detail=f"{share:.2f} of {interval_ns} ns")
@@ -300,8 +309,11 @@ class Nodes:
         life = self._lives[name]
         life.running = life.paused = False
         status = self._cluster.exit_status(name)
-        self._event(name, "stop" if reason == "end" else reason, detail=f"exit status {status}")
+        ended_ns = self._now_ns()
         self._collect(name, reason, final=final)
+        said = last_line(self._specs[name].directory) if reason == "crash" else ""
+        told = f"exit status {status}" + (f"; the last that it said: {said}" if said else "")
+        self._event(name, "stop" if reason == "end" else reason, told, ts_ns=ended_ns)
 
     def _collect(self, name: str, reason: str, *, final: bool) -> None:
         life = self._lives[name]
@@ -319,7 +331,7 @@ class Nodes:
         write_collection(self._specs[name], collection, lambda target: self._cluster.fetch(name, patterns, target))
         life.collections += 1
 
-    def _event(self, name: str, kind: str, detail: str | None = None) -> None:
+    def _event(self, name: str, kind: str, detail: str | None = None, *, ts_ns: int | None = None) -> None:
         life = self._lives[name]
         self._record(
             "lifecycle",
@@ -329,7 +341,7 @@ class Nodes:
                 "assigned": life.assigned,
                 "incarnation": life.incarnation,
                 "kind": kind,
-                "ts_ns": self._now_ns(),
+                "ts_ns": self._now_ns() if ts_ns is None else ts_ns,
                 "detail": detail,
             },
         )

@@ -95,6 +95,43 @@ def the_controller_stalled_early(s: Story) -> None:
     s.sample("n1", 8.5, 6)
 
 
+def its_clock_was_set_back(s: Story) -> None:
+    cut_leader(s)
+    s.life("n1", "clock", 2.5, detail="steady, set back 2.500 s")
+    s.sample("n1", 7.9, 6)
+
+
+def its_clock_was_set_back_before(s: Story) -> None:
+    cut_leader(s)
+    s.life("n1", "clock", 1.0, detail="steady, set back 4.500 s")
+    s.sample("n1", 8.4, 6)
+
+
+def its_clock_was_set_back_by_less(s: Story) -> None:
+    cut_leader(s)
+    s.life("n1", "clock", 2.5, detail="steady, set back 1.000 s")
+    s.sample("n1", 8.5, 6)
+
+
+def its_clock_drifts(s: Story) -> None:
+    cut_leader(s)
+    s.life("n1", "clock", 1.0, detail="unsteady, set back 0.000 s")
+    s.sample("n1", 8.5, 6)
+
+
+def its_clock_drifted_before(s: Story) -> None:
+    cut_leader(s)
+    s.life("n1", "clock", 1.0, detail="unsteady, set back 0.000 s")
+    s.life("n1", "clock", 1.5, detail="steady, set back 0.400 s")
+    s.sample("n1", 8.5, 6)
+
+
+def another_clock_was_set_back(s: Story) -> None:
+    cut_leader(s)
+    s.life("n2", "clock", 2.5, detail="steady, set back 9.000 s")
+    s.sample("n1", 8.5, 6)
+
+
 def isolated_at(started_s: float = 2.0, ended_s: float = 9.0, **columns: Any) -> Row:
     """The fault that cut n1 off, as a witness shows it."""
     links = [link for other in ("n2", "n3") for link in (f"n1>{other}", f"{other}>n1")]
@@ -195,6 +232,12 @@ def recovers(s: Story) -> None:
 def nobody_leads(s: Story) -> None:
     s.sample("n2", 19.0, 9)
     s.operation("read", phase="final", status="info", invoked_ns=22 * SECOND, completed_ns=None)
+
+
+def recovers_when_the_clocks_have_caught_up(s: Story) -> None:
+    s.life("n1", "clock", 20.0, detail="steady, set back 60.000 s")
+    s.sample("n2", 85.0, 9)
+    s.operation("read", phase="final", invoked_ns=86 * SECOND, completed_ns=87 * SECOND)
 
 
 def nothing_succeeds(s: Story) -> None:
@@ -325,6 +368,30 @@ CASES = (
         f"n1 could hear nothing of n2, n3 from 2.000 s on, and still answered as leader of epoch 6 6.5 s later at 8.500 s; {BOUND}",
         (isolated_at(), answer("n1", 8.5, 6)),
     ),
+    Case("its clock was set back", its_clock_was_set_back, LEADER_RESIGNS),
+    Case("its clock was set back before it was cut off", its_clock_was_set_back_before, LEADER_RESIGNS),
+    Case("its clock drifts", its_clock_drifts, LEADER_RESIGNS),
+    Case(
+        "its clock was set back by less than it took longer",
+        its_clock_was_set_back_by_less,
+        LEADER_RESIGNS,
+        f"n1 could hear nothing of n2, n3 from 2.000 s on, and still answered as leader of epoch 6 6.5 s later at 8.500 s; {BOUND}",
+        (isolated_at(), answer("n1", 8.5, 6)),
+    ),
+    Case(
+        "its clock drifted before it was cut off",
+        its_clock_drifted_before,
+        LEADER_RESIGNS,
+        f"n1 could hear nothing of n2, n3 from 2.000 s on, and still answered as leader of epoch 6 6.5 s later at 8.500 s; {BOUND}",
+        (isolated_at(), answer("n1", 8.5, 6)),
+    ),
+    Case(
+        "another node's clock was set back",
+        another_clock_was_set_back,
+        LEADER_RESIGNS,
+        f"n1 could hear nothing of n2, n3 from 2.000 s on, and still answered as leader of epoch 6 6.5 s later at 8.500 s; {BOUND}",
+        (isolated_at(), answer("n1", 8.5, 6)),
+    ),
     Case("it comes back in peace", comes_back_in_peace, NO_DISRUPTION),
     Case(
         "it dethrones the leader",
@@ -360,6 +427,7 @@ CASES = (
     ),
     Case("it stood at the moment of the cut, and stands after the heal", stood_when_it_was_cut_off, NO_DISRUPTION),
     Case("it recovers", recovers, RECOVERY),
+    Case("it recovers when the clocks have caught up", recovers_when_the_clocks_have_caught_up, RECOVERY),
     Case(
         "nobody leads",
         nobody_leads,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from clusters.collect.outputs import whole_lines
 from clusters.collect.wall_clock import TRUE_CLOCK, Changed, OutputClock, Setting, note_change, read_changes
@@ -78,3 +79,14 @@ def test_lines_are_placed_by_their_bytes(tmp_path):
     path = tmp_path / "1.log"
     path.write_bytes("früh\nzwei\r\n\nkein Ende".encode())
     assert list(whole_lines(path)) == [(0, "früh"), (6, "zwei\r"), (12, "")]
+
+
+def test_the_latest_time_that_it_may_have_shown_counts_both_phases_of_a_strobe():
+    real_ns = 1_000_000
+    strobe = Setting(base_real_ns=0, base_fake_ns=10, strobe_ns=500, period_ns=400_000)
+    assert [strobe.latest_ns(real_ns), replace(strobe, strobe_ns=-500).latest_ns(real_ns)] == [
+        real_ns + 510,
+        real_ns + 10,
+    ]
+    assert TRUE_CLOCK.latest_ns(real_ns) == real_ns
+    assert [TRUE_CLOCK.is_steady, strobe.is_steady, Setting(rate=1.5).is_steady] == [True, False, False]

@@ -193,14 +193,14 @@ class Play:
     def power_cut(self, name: str) -> None:
         """End the process; the disk keeps only what was synced."""
         self.engine.machines[name].disk.lose_power()
-        self._stop(name, "crash")
+        self._stop(name, "power-cut")
 
     def restart(self, name: str) -> None:
         """Start a process on the node's disk, ending the one there is."""
         machine = self.engine.machines[name]
         if machine.process is not None:
             self.kill(name)
-        for kind in ("kill", "crash", "wipe"):
+        for kind in ("kill", "power-cut", "wipe"):
             self.faults.end(kind, name)
         self.engine.start(machine)
 
@@ -231,7 +231,9 @@ class Play:
         if kind != "stop":
             self.faults.begin(kind, (name,))
         self.engine.end(machine)
-        self.engine.lifecycle(machine, kind, "power cut" if kind == "crash" else None)
+        self.engine.lifecycle(machine, "kill" if kind == "power-cut" else kind)
+        if kind == "power-cut":
+            self.engine.lifecycle(machine, kind)
         self.engine.collect(machine, kind)
 
     def _sample(self) -> None:
