@@ -96,6 +96,12 @@ def truncation_offset(common_end: int, high_watermark: int) -> int:
     return common_end
 
 
+def fetch_answer_counts(is_current: bool, answer_epoch: int, own_epoch: int) -> bool:
+    """Whether a follower may act on the answer to a fetch: it still does what it did when it asked, and the answer is of its own
+    epoch (S853-12)."""
+    return is_current and answer_epoch == own_epoch
+
+
 def applicable_end(high_watermark: int, log_end: int) -> int:
     """Up to where the state machine applies the log: what is committed (X650-5)."""
     del log_end
@@ -138,6 +144,7 @@ class Decisions:
     may_commit: Callable[[int, int], bool] = may_commit
     position_is_valid: Callable[[int, int, EpochEnd], bool] = position_is_valid
     truncation_offset: Callable[[int, int], int] = truncation_offset
+    fetch_answer_counts: Callable[[bool, int, int], bool] = fetch_answer_counts
     applicable_end: Callable[[int, int], int] = applicable_end
     acknowledged_end: Callable[[int, int], int] = acknowledged_end
     read_is_confirmed: Callable[[int, int], bool] = read_is_confirmed

@@ -128,6 +128,12 @@ DEFECTS: tuple[Defect, ...] = (
         truncation_offset=min,
     ),
     _defect(
+        "M-39",
+        "stale-fetch-answer-obeyed",
+        "A follower acts on whatever answer to a fetch arrives, of an older epoch and another leader too.",
+        fetch_answer_counts=lambda _is_current, _answer_epoch, _own_epoch: True,
+    ),
+    _defect(
         "M-59",
         "unconfirmed-reads",
         "A leader answers linearizable reads without proving that it still leads.",

@@ -35,10 +35,12 @@ def on_fetch_answer(node: Replica, answer: FetchResponse, *, current: bool) -> b
     """
     generation = node.generation
     hear(node, answer.epoch, answer.leader_id)
-    if not current or node.generation != generation:
-        return True
-    node.discovery = None
-    if answer.error is not Error.NONE or answer.epoch != node.epoch or node.state is not State.FOLLOWER:
+    current = current and node.generation == generation
+    if current:
+        node.discovery = None
+    if not node.decisions.fetch_answer_counts(current, answer.epoch, node.epoch):
+        return not current
+    if answer.error is not Error.NONE or node.state is not State.FOLLOWER:
         return False
     node.has_fetched = True
     extend_fetch_deadline(node)

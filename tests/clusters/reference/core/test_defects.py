@@ -8,19 +8,22 @@ from typing import Any
 
 import pytest
 
+from clusters.candidates.reference.core import node as core
 from clusters.candidates.reference.core.decisions import CORRECT, Decisions
 from clusters.candidates.reference.core.defects import DEFECTS, Defect, decisions, defect
+from clusters.candidates.reference.core.messages import BeginQuorumEpochRequest, EpochEnd
 from tests.clusters.reference.core.quorum import Quorum
+from tests.clusters.reference.core.single import ME, THIRD, ask, fetched, following, records
 from tests.clusters.reference.core.storms import storm
 from workloads.problem import Problem
 
-NUMBERS = [f"M-{number}" for number in (1, 2, 3, 5, 6, 9, 13, 14, 16, 19, 25, 28, 29, 30, 31, 32, 59, 60, 63)]
+NUMBERS = [f"M-{number}" for number in (1, 2, 3, 5, 6, 9, 13, 14, 16, 19, 25, 28, 29, 30, 31, 32, 39, 59, 60, 63)]
 ASKED_BY_WHO_FORMATS = {"directory_id"}
 
 
-def test_the_nineteen() -> None:
+def test_the_twenty() -> None:
     assert [known.number for known in DEFECTS] == NUMBERS
-    assert len({known.name for known in DEFECTS}) == 19
+    assert len({known.name for known in DEFECTS}) == 20
     assert all(known.sentence.endswith(".") for known in DEFECTS)
     assert all(set(known.overrides) <= {field.name for field in fields(Decisions)} for known in DEFECTS)
 
@@ -113,6 +116,18 @@ def test_a_returning_follower_disturbs_only_by_defect() -> None:
         quorum.cut = set()
         quorum.run_ms(2000)
         assert (quorum.node(quorum.run_until_led()).epoch > epoch) is disturbed
+
+
+def test_a_late_word_to_truncate_is_obeyed_only_by_defect() -> None:
+    """M-39: asked in epoch 1, the leader of which answers when THIRD has led epoch 2 for a while."""
+    for names, end in (([], 3), (["stale-fetch-answer-obeyed"], 1)):
+        node = following(log=records(1, 1), decisions=decisions(names))
+        ask(node, BeginQuorumEpochRequest(2, THIRD.node_id, ME))
+        core.on_response(node, 2, fetched(2, THIRD.node_id, 3, batches=records(1, 1, 2)[2:]), 1)
+        core.take(node)
+        assert (node.epoch, node.log.end_offset, node.high_watermark) == (2, 3, 3)
+        core.on_response(node, 1, fetched(diverging=EpochEnd(1, 1)), 2)
+        assert (node.log.end_offset, node.high_watermark) == (end, end)
 
 
 def test_a_deposed_leader_answers_reads_only_by_defect() -> None:
