@@ -12,6 +12,7 @@ import asyncio
 from dataclasses import dataclass
 
 from clusters.links import OPEN, groups
+from nemesis.faults.disk import wipe_disk
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
 from nemesis.faults.in_force import Claim
@@ -49,14 +50,14 @@ class WipeBehindLaggards:
         cut = await change_links(field, aim.lane, groups(laggards, (*aim.targets, *field.nodes.observers)))
         await asyncio.sleep(self.lag_ms / 1000)
         killed = await kill_all(field, aim.targets)
-        old, new = await asyncio.to_thread(field.nodes.wipe, wiped)
+        emptied = await asyncio.to_thread(wipe_disk, field, aim, wiped)
         opened = await change_links(field, aim.lane, OPEN)
         started = await start_and_wait(field, wiped)
         told = (
-            f"{', '.join(laggards)} lagged {self.lag_ms} ms behind; {', '.join(aim.targets)} were killed; {wiped} lost the disk {old} "
-            f"and came back on {new}, while {', '.join(others)} stayed down"
+            f"{', '.join(laggards)} lagged {self.lag_ms} ms behind; {', '.join(aim.targets)} were killed; {wiped} lost its disk "
+            f"({emptied.detail}) and came back, while {', '.join(others)} stayed down"
         )
-        steps = (cut, killed, opened, started)
+        steps = (cut, killed, emptied, opened, started)
         wrong = [each.detail for each in steps if not each.verified]
         return Effect(not wrong, "; ".join([told, *wrong]))
 

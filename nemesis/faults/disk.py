@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import dataclass
 
+from nemesis.faults.damage import find_file
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
 from nemesis.faults.membership import restore_voters
@@ -26,11 +28,10 @@ class Wipe:
         return await aim_by_role(field, self.targets, planned.draw, damaged=True)
 
     async def inject(self, field: Field, aim: Aim) -> Effect:
-        """Kill and wipe; an empty disk under another directory than before is what proves it."""
+        """Kill and wipe; a disk without a log is what proves it."""
         killed = await kill_all(field, aim.targets)
-        changed = await asyncio.gather(*(asyncio.to_thread(field.nodes.wipe, node) for node in aim.targets))
-        told = "; ".join(f"directory id {old} was moved aside, the empty disk has {new}" for old, new in changed)
-        return Effect(killed.verified, told)
+        wiped = await asyncio.gather(*(asyncio.to_thread(wipe_disk, field, aim, node) for node in aim.targets))
+        return Effect(killed.verified and all(each.verified for each in wiped), "; ".join(w.detail for w in wiped))
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """The nodes must still be down."""
@@ -43,3 +44,20 @@ class Wipe:
         if self.procedure == "none" or not started.verified:
             return started
         return await restore_voters(field)
+
+
+def wipe_disk(field: Field, aim: Aim, node: str) -> Effect:
+    """Wipe the disk of a node that is down; whether it has another identity then is the candidate's affair, and told. Blocks."""
+    old, new = field.nodes.wipe(node)
+    if has_log(field, aim, node):
+        return Effect(False, f"{node} still has a log on its disk")
+    return Effect(True, f"directory id {old} was moved aside, the empty disk has {new}")
+
+
+def has_log(field: Field, aim: Aim, node: str) -> bool:
+    """Whether there is a segment of a log on the disk of a node that is down. Blocks."""
+    seen = field.nodes.folder(node) / f"empty-disk-{aim.number}.seen"
+    field.nodes.copy_disk(node, seen)
+    found = find_file(seen, field.nodes.disk_files, "segment")
+    shutil.rmtree(seen)
+    return found is not None

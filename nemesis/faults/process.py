@@ -185,6 +185,8 @@ async def kill_all(field: Field, nodes: tuple[str, ...], reason: str = "kill") -
     ended_before = [node for node, was_alive in zip(nodes, alive, strict=True) if not was_alive]
     if ended_before:
         return Effect(False, f"{', '.join(ended_before)} had ended by itself before")
+    if survivors := [node for node in nodes if await field.alive(node)]:
+        return Effect(False, f"{', '.join(survivors)} outlived kill -9")
     return Effect(True, "the process ended" if len(nodes) == 1 else f"{len(nodes)} processes ended")
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 from clusters.disks import Disks, PowerCut, no_such_disks
+from nemesis.faults.damage import checksums
+from nemesis.faults.disk import has_log
 from nemesis.faults.fault import Aim, Effect
 from nemesis.faults.field import Field
 from nemesis.faults.process import TOGETHER, Restarts, aim_by_role, kill_all, start_all, start_and_wait, stayed_down
@@ -119,22 +123,39 @@ class SwapDisk:
     async def inject(self, field: Field, aim: Aim) -> Effect:
         """Kill, swap, start; the node must answer on the empty disk."""
         killed = await kill_all(field, aim.targets)
-        swapped = [await asyncio.to_thread(field.nodes.swap_disk, node) for node in aim.targets]
+        swapped = [await asyncio.to_thread(self._swap, field, aim, node) for node in aim.targets]
         started = await asyncio.gather(*(start_and_wait(field, node) for node in aim.targets))
-        told = "; ".join(f"directory id {old} was taken out, the empty disk has {new}" for old, new in swapped)
-        another = all(old != new for old, new in swapped)
-        ready = killed.verified and another and all(each.verified for each in started)
-        return Effect(ready, f"{told}; {'; '.join(each.detail for each in started)}")
+        steps = [killed, *swapped, *started]
+        return Effect(all(each.verified for each in steps), "; ".join(each.detail for each in steps))
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
-        """Kill, and put the old disk back."""
+        """Kill, and put the old disk back; it must be as it was."""
         del since_ns
         await kill_all(field, aim.targets)
-        for node in aim.targets:
-            await asyncio.to_thread(field.nodes.swap_back, node)
-        back = "; ".join(f"{node} has the disk {field.nodes.identities()[node][0]} again" for node in aim.targets)
-        return Effect(True, back)
+        back = [await asyncio.to_thread(self._swap_back, field, aim, node) for node in aim.targets]
+        return Effect(all(each.verified for each in back), "; ".join(each.detail for each in back))
 
     async def heal(self, field: Field, aim: Aim) -> Effect:
         """Start the nodes on their old disks."""
         return await start_all(field, aim, TOGETHER)
+
+    def _swap(self, field: Field, aim: Aim, node: str) -> Effect:
+        field.nodes.copy_disk(node, self._copy(field, aim, node))
+        old, new = field.nodes.swap_disk(node)
+        if has_log(field, aim, node):
+            return Effect(False, f"{node} still has a log on its disk")
+        return Effect(True, f"directory id {old} was taken out, the empty disk has {new}")
+
+    def _swap_back(self, field: Field, aim: Aim, node: str) -> Effect:
+        copy = self._copy(field, aim, node)
+        seen = copy.with_suffix(".seen")
+        field.nodes.swap_back(node)
+        field.nodes.copy_disk(node, seen)
+        as_it_was = checksums(seen) == checksums(copy)
+        for folder in (seen, copy):
+            shutil.rmtree(folder)
+        told = f"{node} has the disk {field.nodes.identities()[node][0]} again"
+        return Effect(as_it_was, told if as_it_was else f"{told}, and it is not as it was")
+
+    def _copy(self, field: Field, aim: Aim, node: str) -> Path:
+        return field.nodes.folder(node) / f"taken-out-{aim.number}"

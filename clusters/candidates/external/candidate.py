@@ -95,8 +95,8 @@ class ExternalCandidate:
         here = replace(quorum, site=HERE)
         planned = quorum.directory_ids[node.name]
         if not first:
-            wiped = len(list(node.directory.glob("data.wiped-*")))
-            planned = directory_id_for(quorum.seed, node.name, wiped + 1)
+            aside = len(list(node.directory.glob("data.*-*")))
+            planned = directory_id_for(quorum.seed, node.name, aside + 1)
         values = {**self._values(here, node, planned), **installing.controller_values(self._description)}
         write_files(self._description.files, node.directory, {**values, **_start_values(here, node, 0)})
         return format_disk(self._description, Formatting(node, planned, first), values)

@@ -150,8 +150,8 @@ class KafkaCandidate:
         return formatting.formatted(node, planned)
 
     def _next_directory_id(self, quorum: Quorum, node: NodeSpec) -> str:
-        wiped = len(list(node.directory.glob("data.wiped-*")))
-        return formatting.directory_id_for(quorum.seed, node.name, wiped + 1)
+        aside = len(list(node.directory.glob("data.*-*")))
+        return formatting.directory_id_for(quorum.seed, node.name, aside + 1)
 
     def launch(self, quorum: Quorum, node: NodeSpec, incarnation: int) -> Launch:
         """Write the node's configuration and say how its JVM is started."""

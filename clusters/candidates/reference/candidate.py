@@ -198,9 +198,9 @@ def source_checksums() -> dict[str, str]:
 
 
 def _fresh_directory_id(quorum: Quorum, node: NodeSpec) -> str:
-    """A new identity for each wiped disk, from the seed: as many as there are disks that were moved aside."""
-    wiped = len(list(node.directory.glob("data.wiped-*")))
-    chance = random.Random(f"{quorum.seed}/directory-id/{node.name}/{wiped}")
+    """A new identity for each empty disk, from the seed: as many as there are disks that were moved aside, to come back or not."""
+    aside = len(list(node.directory.glob("data.*-*")))
+    chance = random.Random(f"{quorum.seed}/directory-id/{node.name}/{aside}")
     return uuid_to_text(UUID(int=chance.getrandbits(128), version=4))
 
 

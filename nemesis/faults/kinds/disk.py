@@ -27,7 +27,7 @@ DISK_FAULTS = (
         "disk",
         "kill -9, the disk is moved aside, an empty one is formatted as an operator would: a new directory id",
         "the data directory is renamed, the candidate's own format makes a new one",
-        "the directory id of the new disk is another one",
+        "no log is on the new disk; its directory id is told",
         DISKS,
         (targets("follower"), ORDER, STAGGER, _PROCEDURE),
         damages=True,
@@ -37,7 +37,7 @@ DISK_FAULTS = (
         "disk",
         "a minority is cut off while clients write; then all others are killed, one of them is wiped, and it goes on with that minority",
         "links, kill -9, the candidate's own format: in this order, and the other nodes stay down until the end",
-        "datagrams on every link, the processes have ended, the directory id of the new disk is another one",
+        "datagrams on every link, the processes have ended, no log is on the new disk",
         LINKS | DISKS,
         (
             Parameter(

@@ -69,7 +69,7 @@ STORAGE_FAULTS = (
         "disk",
         "another, empty disk under the old node for a while: a new directory id; at the end the old disk is back, as it was",
         "the disk is moved aside, the candidate's own format makes another; at the end they are changed back",
-        "the directory ids of both disks, and that the node answered on the empty one",
+        "no log is on the empty disk, and the node answered on it; checksums: the disk that is back is as it was",
         DISKS,
         (targets("follower"),),
         damages=True,

@@ -61,6 +61,14 @@ def test_each_wiped_disk_has_an_identity_of_its_own(quorum):
     assert len(set(found)) == 4
 
 
+def test_a_disk_that_stands_in_for_another_has_an_identity_of_its_own(quorum):
+    """The node is wiped, then its disk is taken out for a while; the one that it gets is neither of the two."""
+    candidate, node = ReferenceCandidate(), quorum.nodes[0]
+    found = wiped(candidate, quorum, 1)
+    node.data.rename(node.directory / "data.taken-out-0")
+    assert candidate.format(quorum, node, first=False).directory_id not in found
+
+
 def test_a_wiped_node_keeps_its_identity_with_m_9(quorum):
     assert set(wiped(ReferenceCandidate(["M-9"]), quorum, 2)) == {quorum.directory_ids["n1"]}
 
