@@ -1,144 +1,64 @@
 """Each fault is shown by what it did to real nodes, as their own traces, disks and answers tell it; not by what the fault says.
 
-One run a backend: faults of one lane follow each other, and the lanes overlap.
+One run a backend (:mod:`tests.nemesis.effects`).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from itertools import pairwise
 
-import pyarrow.parquet as pq
 import pytest
 
-from nemesis import scenario
-from nemesis.faults.schedule import NS, PlannedFault
+from clusters.collect.wall_clock import read_changes
+from nemesis.faults.schedule import NS
 from nemesis.life.plan import SHORT_TIMERS
 from tests.clusters.conformance.grounds import GROUNDS
+from tests.nemesis.effects import OTHER_RELEASE, Lived, OtherReference, claimed, schedule, written
 from tests.runs import perform
 
 pytestmark = [pytest.mark.timeout(600)]
 
-VOTERS = (
-    ("kill", 0.5, {"targets": "all", "stagger_ms": 150}),
-    ("pause", 1.5, {"targets": "n1"}),
-    ("flapping", 3.0, {"targets": "leader", "cut_ms": 200, "open_ms": 150}),
-    ("connection-reset", 1.0, {"targets": "n2", "every_ms": 300}),
-    ("truncate-file", 0.3, {"targets": "n1", "file": "segment", "bytes": 3000}),
-    ("restart", 0.3, {"targets": "n2"}),
-    ("restore-old-disk", 1.5, {"targets": "n2"}),
-    ("wipe", 0.3, {"targets": "n3"}),
-    ("flip-bits", 0.3, {"targets": "n4", "file": "segment", "bits": 3}),
-)
-CRASHING = (
-    ("crash-loop", 6.0, {"targets": "n4", "up_ms": 500}),
-    ("degrade", 2.0, {"targets": "all", "direction": "out", "delay_ms": 3, "jitter_ms": 2, "loss_percent": 1}),
-)
-PRESSED = (
-    ("cpu-pressure", 2.0, {"targets": "n5", "burners": 6}),
-    ("memory-pressure", 1.0, {"targets": "n5", "headroom_mib": 0}),
-    ("flip-bits", 0.3, {"targets": "n5", "file": "quorum-state", "bits": 400}),
-)
-LANES = {"voters": VOTERS, "crashing": CRASHING, "pressed": PRESSED}
-WARM_UP_S, OTHERS_S, GAP_S = 1.5, 2.2, 0.6
-"""the lanes beside the first begin when its first fault, which takes every node, has them"""
 SERVED = (None, "NOT_LEADER_OR_FOLLOWER")
 """errors in a sample that a node answered"""
-
-
-def written() -> str:
-    """The scenario as a file: what of it happens when is :func:`schedule`."""
-    lines = ['title = "T"', 'text = "t"', 'quorum = "unrestricted"', f"warm_up_s = {WARM_UP_S}"]
-    for faults in LANES.values():
-        for name, _, parameters in faults:
-            lines += ["[[faults]]", f'fault = "{name}"', "hold = 1.0"]
-            lines += [
-                f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
-                for key, value in parameters.items()
-            ]
-    return "\n".join(lines) + "\n"
-
-
-def schedule(path: Path) -> list[PlannedFault]:
-    """Every fault of the scenario once, in its order: nothing is left to the draw, nor to how fast the machine is."""
-    choices, planned = iter(scenario.load(str(path)).faults), []
-    for lane, faults in LANES.items():
-        due_s = OTHERS_S if planned else WARM_UP_S
-        for _, hold_s, _ in faults:
-            choice, number = next(choices), len(planned)
-            at_ns, hold_ns = int(due_s * NS), int(hold_s * NS)
-            planned.append(
-                PlannedFault(number, choice.fault, at_ns, hold_ns, False, 0.6, lane, choice.parameters, number)
-            )
-            due_s += hold_s + GAP_S
-    return planned
-
-
-class Lived:
-    """A run that ended, with its tables."""
-
-    def __init__(self, run: Path) -> None:
-        self.run = run
-        self.starts: dict[str, list[int]] = {}
-        for row in self.rows("lifecycle", kind="start"):
-            self.starts.setdefault(row["node"], []).append(row["ts_ns"])
-
-    def rows(self, table: str, **wanted: Any) -> list[dict[str, Any]]:
-        found = pq.read_table(self.run / "tables" / f"{table}.parquet").to_pylist()
-        return [row for row in found if all(row[name] == value for name, value in wanted.items())]
-
-    def verified(self, fault: str, node: str | None = None) -> dict[str, Any]:
-        row = next(row for row in self.rows("faults", fault=fault) if node is None or row["targets"] == [node])
-        assert row["verified"], row["detail"]
-        return row
-
-    def life(self, node: str, kind: str) -> list[int]:
-        return [row["ts_ns"] for row in self.rows("lifecycle", node=node, kind=kind)]
-
-    def incarnation(self, node: str, at_ns: int) -> int:
-        return sum(start <= at_ns for start in self.starts[node])
-
-    def after(self, fault: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the target's first process after a fault found on its disk, and what its last copy has."""
-        (node,) = fault["targets"]
-        number = self.incarnation(node, fault["ended_ns"]) + 1
-        (start,) = self.rows("node_events", node=node, kind="start", incarnation=number)
-        return start, self.rows("quorum_states", node=node)[-1]
-
-    def log_end_before(self, fault: dict[str, Any]) -> int:
-        """What the target had when the fault had killed it."""
-        (node,) = fault["targets"]
-        number = self.incarnation(node, fault["started_ns"])
-        ends: int = max(state["log_end"] for state in self.rows("quorum_states", node=node, incarnation=number))
-        return ends
-
-    def ok_between(self, from_ns: int, to_ns: int) -> int:
-        return sum(from_ns < (row["completed_ns"] or 0) < to_ns for row in self.rows("operations", status="ok"))
+ERRORS = {
+    "disk-full": ("ENOSPC", "No space left"),
+    "disk-read-only": ("EROFS", "Read-only"),
+    "disk-eio": ("EIO", "Input/output error"),
+}
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=mark) for name, (_, mark) in GROUNDS.items()])
 def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     folder = tmp_path_factory.mktemp(f"effects-{request.param}")
-    path = folder / "effects.toml"
-    path.write_text(written())
+    path, lanes = folder / "effects.toml", claimed(request.param)
+    path.write_text(written(lanes))
     make, _ = GROUNDS[request.param]
-    with make(folder / "ground") as ground, ground.inside():
+    with pytest.MonkeyPatch.context() as patch, make(folder / "ground") as ground, ground.inside():
+        patch.setattr("nemesis.life.plan.other_release", lambda *_: OtherReference(folder))
         run = perform(
             folder / "store",
             str(path),
             1,
-            schedule=schedule(path),
+            schedule=schedule(path, lanes),
             cluster=ground.backend,
             place=ground.place,
             observers=2,
             timers=SHORT_TIMERS,
             duration_s=5.0,
+            to_version=OTHER_RELEASE,
         )
         yield Lived(run)
 
 
+def skip_unclaimed(lived: Lived, fault: str) -> None:
+    if not lived.planned(fault):
+        pytest.skip(f"{fault} cannot be had there")
+
+
+@pytest.mark.shows("kill")
 def test_all_nodes_end_at_once_and_start_in_the_drawn_order(lived: Lived) -> None:
     row = lived.verified("kill")
     assert set(row["targets"]) == {"n1", "n2", "n3", "n4", "n5"}
@@ -149,9 +69,9 @@ def test_all_nodes_end_at_once_and_start_in_the_drawn_order(lived: Lived) -> Non
     assert f"started in the order {', '.join(order)}" in row["detail"]
     assert lived.ok_between(row["started_ns"], min(starts.values())) == 0
     assert lived.ok_between(max(starts.values()), 1 << 62) > 0
-    assert (lived.run / "scenario.toml").read_text() == written()
 
 
+@pytest.mark.shows("pause")
 def test_a_paused_node_answers_nobody_and_the_others_do(lived: Lived) -> None:
     row = lived.verified("pause")
     answers = [
@@ -165,6 +85,7 @@ def test_a_paused_node_answers_nobody_and_the_others_do(lived: Lived) -> None:
     assert any(each["error"] in SERVED for each in later)
 
 
+@pytest.mark.shows("restart")
 def test_a_stopped_node_ended_by_itself_and_is_back_on_its_disk(lived: Lived) -> None:
     row = lived.verified("restart")
     assert "it stopped" in row["detail"]
@@ -172,6 +93,7 @@ def test_a_stopped_node_ended_by_itself_and_is_back_on_its_disk(lived: Lived) ->
     assert start["log_end"] >= lived.log_end_before(row) > 0
 
 
+@pytest.mark.shows("crash-loop")
 def test_a_crash_loop_and_cpu_pressure_overlap(lived: Lived) -> None:
     crashes, pressure = lived.verified("crash-loop"), lived.verified("cpu-pressure")
     assert crashes["started_ns"] < pressure["ended_ns"]
@@ -186,6 +108,7 @@ def test_a_crash_loop_and_cpu_pressure_overlap(lived: Lived) -> None:
     assert not [kill for kill in lived.life("n5", "kill") if pressure["started_ns"] <= kill <= pressure["ended_ns"]]
 
 
+@pytest.mark.shows("flapping")
 def test_flapping_and_memory_pressure_are_lifted(lived: Lived) -> None:
     for name, told in (("flapping", "cuts of"), ("memory-pressure", "MiB of address space")):
         row = lived.verified(name)
@@ -195,6 +118,7 @@ def test_flapping_and_memory_pressure_are_lifted(lived: Lived) -> None:
     assert lived.ok_between(max(row["ended_ns"] for row in lived.rows("faults")), 1 << 62) > 0
 
 
+@pytest.mark.shows("flip-bits")
 @pytest.mark.parametrize(("node", "file"), [("n4", "segment"), ("n5", "quorum-state")])
 def test_bits_flip_and_the_node_refuses_to_serve_them(lived: Lived, node: str, file: str) -> None:
     row = lived.verified("flip-bits", node)
@@ -208,6 +132,7 @@ def test_bits_flip_and_the_node_refuses_to_serve_them(lived: Lived, node: str, f
         assert not problems & {entry["collection"] for entry in lived.rows("log_entries", node=node)}
 
 
+@pytest.mark.shows("truncate-file")
 def test_a_log_that_was_cut_short_is_shorter_when_the_node_starts(lived: Lived) -> None:
     row = lived.verified("truncate-file")
     start, last = lived.after(row)
@@ -216,6 +141,7 @@ def test_a_log_that_was_cut_short_is_shorter_when_the_node_starts(lived: Lived) 
     assert last["log_end"] > before, "what was missing has been fetched again"
 
 
+@pytest.mark.shows("restore-old-disk")
 def test_an_old_disk_comes_back_under_the_old_identity(lived: Lived) -> None:
     row = lived.verified("restore-old-disk")
     start, _ = lived.after(row)
@@ -227,6 +153,7 @@ def test_an_old_disk_comes_back_under_the_old_identity(lived: Lived) -> None:
     assert len(identities) == 1
 
 
+@pytest.mark.shows("wipe")
 def test_a_wiped_node_comes_back_empty_under_another_identity(lived: Lived) -> None:
     row = lived.verified("wipe")
     start, last = lived.after(row)
@@ -235,6 +162,7 @@ def test_a_wiped_node_comes_back_empty_under_another_identity(lived: Lived) -> N
     assert len({each["directory_id"] for each in lived.rows("lifecycle", node="n3", kind="start")}) == 2
 
 
+@pytest.mark.shows("degrade")
 def test_packets_of_every_link_are_late_and_connections_are_reset_while_other_faults_go_on(lived: Lived) -> None:
     degraded, reset = lived.verified("degrade"), lived.verified("connection-reset")
     assert "20 links shaped" in degraded["detail"]
@@ -243,3 +171,114 @@ def test_packets_of_every_link_are_late_and_connections_are_reset_while_other_fa
     for row in (degraded, reset):
         assert "not healed" not in row["detail"]
         assert (row["links"], row["isolated"]) == ([], [])
+
+
+@pytest.mark.shows("isolate")
+def test_nothing_passes_between_an_isolated_node_and_any_other(lived: Lived) -> None:
+    row = lived.verified("isolate")
+    assert not [each for each in lived.said(row) if "n3" in (each["src"], each["dst"])]
+    assert lived.said(row, edge_ns=0, src="n1", dst="n2"), "the others speak with each other"
+
+
+@pytest.mark.shows("drop-rpc")
+def test_a_node_whose_answers_are_lost_appends_nothing_although_they_were_sent(lived: Lived) -> None:
+    row = lived.verified("drop-rpc")
+    assert lived.said(row, edge_ns=0, dst="n5", api="Fetch", kind="response")
+    assert lived.appended("n5", row) == []
+
+
+def apart(times: list[int]) -> list[int]:
+    """The times between moments at which a node wrote: what it writes at once is one moment."""
+    return [later - earlier for earlier, later in pairwise(times) if later - earlier > NS // 50]
+
+
+@pytest.mark.shows("delay-rpc")
+def test_a_node_whose_answers_are_late_appends_no_more_often_than_they_come(lived: Lived) -> None:
+    times = lived.appended("n5", lived.verified("delay-rpc"))
+    assert not [each for each in apart(times) if each < NS * 19 // 100]
+
+
+@pytest.mark.shows("close-rpc")
+def test_a_node_whose_answers_reset_its_connection_gets_one_on_each(lived: Lived) -> None:
+    row = lived.verified("close-rpc")
+    assert lived.appended("n5", row) == []
+    answered = [each["connection"] for each in lived.said(row, dst="n5", api="Fetch", kind="response")]
+    assert len(set(answered)) == len(answered)
+
+
+@pytest.mark.shows("duplicate-rpc")
+def test_a_request_that_is_delivered_twice_is_on_the_wire_twice(lived: Lived) -> None:
+    row = lived.verified("duplicate-rpc")
+    requests = lived.said(row, edge_ns=0, src="n5", api="Fetch", kind="request")
+    asked = Counter((each["connection"], each["correlation_id"]) for each in requests)
+    assert 2 in asked.values()
+    assert set(asked.values()) <= {1, 2}, "one may have been on its way when it began or ended"
+
+
+@pytest.mark.shows("disk-slow")
+def test_a_node_with_a_slow_disk_appends_slowly(lived: Lived) -> None:
+    times = lived.appended("n5", lived.verified("disk-slow"))
+    assert not [each for each in apart(times) if each < NS // 10], "each of its writes takes a tenth of a second"
+
+
+@pytest.mark.shows("restart-under")
+def test_a_node_that_is_started_under_the_other_release_runs_that_ones_program(lived: Lived) -> None:
+    row = lived.verified("restart-under")
+    number = lived.incarnation("n5", row["started_ns"])
+    outputs = lived.run / "nodes" / "n5" / "output"
+    told = [f"this is {OTHER_RELEASE}" in (outputs / f"{each}.log").read_text() for each in (number, number + 1)]
+    assert told == [False, True]
+    start, _ = lived.after(row)
+    assert start["log_end"] >= lived.log_end_before(row) > 0
+
+
+@pytest.mark.shows("swap-disk")
+def test_a_node_runs_on_an_empty_disk_and_then_on_the_old_one_again(lived: Lived) -> None:
+    row = lived.verified("swap-disk")
+    number = lived.incarnation("n5", row["started_ns"])
+    before, empty, back = (lived.started("n5", each) for each in (number - 1, number, number + 1))
+    assert before["directory_id"] == back["directory_id"] != empty["directory_id"]
+    assert empty["log_end"] == 0
+    answers = [each for each in lived.rows("quorum_samples", node="n5") if each["error"] in SERVED]
+    begin_ns = lived.starts["n5"][number - 1]
+    assert any(begin_ns < each["ts_ns"] < row["ended_ns"] for each in answers), "it served on the empty one"
+    (kept,) = {each["log_end"] for each in lived.rows("quorum_states", node="n5", incarnation=number - 1)}
+    assert back["log_end"] == kept > 0
+
+
+@pytest.mark.parametrize("fault", sorted(ERRORS))
+def test_a_disk_that_fails_is_met_by_the_node_that_writes_to_it(lived: Lived, fault: str) -> None:
+    """How a program meets it is shown in ``tests/clusters/conformance/test_disks.py``; one that does not write meets nothing."""
+    skip_unclaimed(lived, fault)
+    row, (name, words) = lived.verified(fault), ERRORS[fault]
+    assert f"n4 met {name}" in row["detail"]
+    assert "not healed" not in row["detail"]
+    number = lived.incarnation("n4", row["started_ns"])
+    assert (
+        words in (lived.run / "nodes" / "n4" / "output" / f"{number}.log").read_text() or "n4 went on" in row["detail"]
+    )
+
+
+def test_a_node_that_lost_power_starts_on_what_it_had_synced(lived: Lived) -> None:
+    skip_unclaimed(lived, "power-cut")
+    row = lived.verified("power-cut")
+    assert re.search("power cut on .*; n4: [0-9]+ bytes of the node were lost", row["detail"])
+    start, _ = lived.after(row)
+    assert start["log_end"] > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("clock-jump", "n2 was told a time -3.000 s off"),
+        ("clock-drift", "n3's clock went 1.5"),
+        ("clock-strobe", r"\+2.000 s off"),
+    ],
+)
+def test_clocks_go_wrong_and_are_right_again(lived: Lived, fault: str, told: str) -> None:
+    """What a program reads of such clocks is shown in ``tests/clusters/conformance/test_preload.py``."""
+    row = lived.verified(fault)
+    assert re.search(told, row["detail"])
+    assert "the clock is right again" in row["detail"]
+    (node,) = row["targets"]
+    assert read_changes(lived.run / "nodes" / node)[-1].setting.fake_ns(NS) == NS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pyarrow.parquet as pq
 import pytest
 
 from clusters.wire.errors import error_code
@@ -18,8 +18,10 @@ from nemesis.faults.fault import Effect
 from nemesis.faults.field import Field
 from nemesis.faults.in_force import NOTHING
 from nemesis.faults.membership import ChangeVoters, restore_voters
-from nemesis.faults.schedule import PlannedFault
+from nemesis.faults.schedule import NS, PlannedFault
 from nemesis.life.plan import RunOptions, plan_run
+from tests.clusters.conformance.grounds import GROUNDS
+from tests.nemesis.effects import Lived
 from tests.runs import perform
 from workloads.clients.voter_changes import Change, ChangeResult, Voter, read_result
 from workloads.problem import Problem
@@ -200,17 +202,59 @@ def test_a_candidate_without_these_requests_is_refused_before_anything_starts(na
     assert plan_run(replace(asked, candidate="kafka", version="4.1.2")).observers == scenario.load(name).observers
 
 
+CHANGES = ("add-voter", "remove-voter", "remove-leader", "concurrent-changes")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=mark) for name, (_, mark) in GROUNDS.items()])
+def changed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    """Apache Kafka with three controllers and an observer, under every kind of change."""
+    folder = tmp_path_factory.mktemp(f"voters-{request.param}")
+    make, _ = GROUNDS[request.param]
+    planned = [
+        PlannedFault(number, name, (1 + number) * NS, NS // 2, False, 0.3) for number, name in enumerate(CHANGES)
+    ]
+    with make(folder / "ground") as ground, ground.inside():
+        run = perform(
+            folder / "store",
+            "membership",
+            4,
+            schedule=planned,
+            cluster=ground.backend,
+            place=ground.place,
+            candidate="kafka",
+            version="4.3.1",
+            duration_s=5.0,
+        )
+        yield Lived(run)
+
+
+def listed(changed: Lived, row: dict[str, Any]) -> set[frozenset[str]]:
+    """The sets of voters that leaders listed while a change was in force, by the names of the nodes."""
+    samples = changed.rows("quorum_samples", claims_leadership=True)
+    inside = [each["voters"] for each in samples if row["started_ns"] <= each["asked_ns"] <= row["ended_ns"]]
+    return {frozenset(voter.partition("/")[0] for voter in voters) for voters in inside}
+
+
 @pytest.mark.kafka
-@pytest.mark.namespaces
-def test_voters_of_a_real_quorum_come_and_go(tmp_path: Path) -> None:
-    """Apache Kafka with four controllers: what the leader lists is what was asked for, and the log holds it (VotersRecords)."""
-    run = perform(tmp_path, "membership", 4, candidate="kafka", version="4.3.1", duration_s=10.0)
-    faults = pq.read_table(run / "tables" / "faults.parquet").to_pylist()
-    assert any(row["verified"] for row in faults), faults
-    assert not [row["detail"] for row in faults if "not healed" in (row["detail"] or "")]
-    samples = pq.read_table(run / "tables" / "quorum_samples.parquet").to_pylist()
-    sets = {frozenset(row["voters"]) for row in samples if row["claims_leadership"]}
-    assert len(sets) > 1
-    assert {len(each) for each in sets} <= {2, 3, 4}
-    entries = pq.read_table(run / "tables" / "log_entries.parquet").to_pylist()
-    assert sum(row["kind"] == "voters" for row in entries if row["final"]) > 3
+@pytest.mark.shows("add-voter", "remove-voter", "concurrent-changes")
+def test_voters_of_a_real_quorum_come_and_go(changed: Lived) -> None:
+    """What leaders list while a change is in force is what was asked for, and the log holds each set in its order (VotersRecords)."""
+    beginning = frozenset({"n1", "n2", "n3"})
+    added, removed, resigned, both = (changed.verified(name) for name in CHANGES)
+    assert listed(changed, added) == {beginning | {"n4"}}
+    assert listed(changed, removed) == {beginning - set(removed["targets"])}
+    assert resigned["targets"] == [resigned["leader"]]
+    assert listed(changed, resigned) <= {beginning - {resigned["leader"]}}, "as soon as another one leads"
+    leaving, joining = both["targets"]
+    possible = {beginning - {leaving}, beginning | {joining}, (beginning | {joining}) - {leaving}}
+    assert listed(changed, both) & possible
+    assert not [row["detail"] for row in changed.rows("faults") if "not healed" in (row["detail"] or "")]
+    entries = changed.rows("log_entries", kind="voters", final=True, node=joining)
+    held = [
+        frozenset(voter.partition("/")[0] for voter in entry["voters"])
+        for entry in sorted(entries, key=lambda entry: entry["offset"])
+    ]
+    gone = [beginning - set(row["targets"]) for row in (removed, resigned)]
+    assert held[:7] == [beginning, beginning | {joining}, beginning, gone[0], beginning, gone[1], beginning]
+    assert len(held) > 7
+    assert held[-1] == beginning, "what was changed is as it was"
