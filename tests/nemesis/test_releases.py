@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from checker.checks.transitions import GENERATIONS
-from clusters.candidates.candidate import Quorum
 from clusters.candidates.kafka.candidate import KafkaCandidate
-from clusters.candidates.reference.candidate import ReferenceCandidate
-from clusters.cluster import Launch, NodeSpec
 from nemesis import scenario
 from nemesis.life.plan import RunOptions, plan_run
 from nemesis.life.releases import older
 from nemesis.store.manifest import read_manifest
+from tests.nemesis.effects import OtherReference
 from tests.nemesis.short_runs import Lived, fault
-from workloads.history.manifest import CandidateEntry
 from workloads.problem import Problem
 
 
-class NewReference(ReferenceCandidate):
-    """The reference as another release that promises less, and says at its start that it is one."""
-
-    @property
-    def version(self) -> str:
-        return "9.9.9"
-
-    def install(self, say: Callable[[str], None]) -> CandidateEntry:
-        entry = super().install(say)
-        promises = tuple(each for each in entry.promises if each != "pre-vote")
-        return msgspec.structs.replace(entry, version=self.version, promises=promises, generation="kip-595")
-
-    def launch(self, quorum: Quorum, node: NodeSpec, incarnation: int) -> Launch:
-        launch = super().launch(quorum, node, incarnation)
-        return replace(launch, argv=("sh", "-c", 'echo "this is 9.9.9"; exec "$@"', "sh", *launch.argv))
-
-
 @pytest.mark.namespaces
+@pytest.mark.shows("upgrade-next", made_of=("restart-under",))
 def test_nodes_go_to_the_other_release_one_by_one_and_one_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nemesis.life.plan.other_release", lambda *_: NewReference())
+    monkeypatch.setattr("nemesis.life.plan.other_release", lambda *_: OtherReference(tmp_path))
     body = 'quorum = "unrestricted"\n' + fault("upgrade-next", 0.2)
     lived = Lived(tmp_path, "nodes = 2\n" + body, duration_s=3.3, to_version="9.9.9")
     *upgraded, back = lived.faults

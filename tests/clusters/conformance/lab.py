@@ -17,9 +17,18 @@ from tests.clusters.conformance.grounds import Ground
 PATIENCE_S = 30.0
 
 SERVER = r"""
-import os, pathlib, signal, socket, subprocess, sys, time
+import errno, os, pathlib, signal, socket, subprocess, sys, time
 address, port, disk = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
 signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+def append(count):
+    try:
+        file = os.open(disk / "appended", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        os.write(file, bytes(count))
+        os.fsync(file)
+        os.fsync(os.open(disk, os.O_RDONLY))
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
 listener = socket.create_server((address, port))
 while True:
     peer, _ = listener.accept()
@@ -37,6 +46,10 @@ while True:
                     answer = "done"
                 elif verb == "read":
                     answer = (disk / "written").read_text()
+                elif verb == "append":
+                    answer = append(int(rest))
+                elif verb == "size":
+                    answer = str((disk / "appended").stat().st_size)
                 elif verb == "cat":
                     answer = pathlib.Path(rest).read_text().strip()
                 elif verb == "overwrite":

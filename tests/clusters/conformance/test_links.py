@@ -13,25 +13,27 @@ import pytest
 
 from clusters.cluster import Clock
 from clusters.collect.rpcs.packets import SYN, PacketFile, Segment
-from clusters.links import OPEN, between, bridge, groups, majority_ring
+from clusters.links import OPEN, Links, between, groups
+from nemesis.faults.shapes import SHAPES, isolation, shape
 from tests.clusters.conformance.lab import Lab
 from workloads.problem import Problem
 
 
+@pytest.mark.shows("isolate", *sorted(SHAPES))
 def test_every_shape_is_made_exactly_from_whatever_was_before(make_lab: Callable[[int], Lab]) -> None:
     lab = make_lab(5)
-    n1, n2, n3, n4, n5 = lab.names
+    n1, n2, *_ = lab.names
     pairs = list(permutations(lab.names, 2))
+
+    def named(name: str) -> Links:
+        observers = lab.names[4:] if name == "split-leader-and-observers" else []
+        return shape(name, n1, [node for node in lab.names if node not in observers], observers, 0.6).links
+
     shapes = [
         between([n1], [n2]),
-        between([n1], [n2, n3, n4, n5]),
-        between([n2, n3, n4, n5], [n1]),
-        groups([n1], [n2, n3, n4, n5]),
-        groups([n1, n2], [n3, n4, n5]),
-        groups([n1, n3], [n2, n4, n5]),
-        majority_ring(lab.names),
-        bridge([n1, n2], n3, [n4, n5]),
-        groups([n1], [n2], [n3], [n4], [n5]),
+        *(isolation([n2], lab.names, [], direction).links for direction in ("both", "in", "out")),
+        *map(named, sorted(SHAPES)),
+        groups(*([name] for name in lab.names)),
         OPEN,
     ]
     for links in shapes:

@@ -186,6 +186,7 @@ def test_signals_to_a_node_without_processes_do_nothing_and_unknown_nodes_are_re
     assert not os.path.exists(directory / "x.log")
 
 
+@pytest.mark.shows("cpu-pressure")
 def test_burners_take_the_cpu_away_until_they_are_ended_and_from_no_other_node(lab: Lab) -> None:
     if not isinstance(lab.cluster, Pressing):
         pytest.skip(f"{lab.ground.backend} does not offer it")
@@ -205,6 +206,7 @@ def test_burners_take_the_cpu_away_until_they_are_ended_and_from_no_other_node(l
     lab.cluster.release_cpu("n2")
 
 
+@pytest.mark.shows("memory-pressure")
 def test_a_node_whose_memory_is_bounded_gets_no_more_until_the_bound_is_lifted(lab: Lab) -> None:
     if not isinstance(lab.cluster, Pressing):
         pytest.skip(f"{lab.ground.backend} does not offer it")

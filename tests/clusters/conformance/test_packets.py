@@ -170,6 +170,7 @@ def peers(lab: Lab) -> Iterator[Peers]:
     lab.cluster.dismiss("n1", "shaper")
 
 
+@pytest.mark.shows("delay", "loss", "duplicate", "reorder", "bandwidth")
 def test_one_directed_link_is_shaped_and_exact_again_afterwards(peers: Peers) -> None:
     n1, n2, n3 = (peers.address(node) for node in peers.lab.names)
     assert peers.call("n1", "trips", n2, 5)[0] < LATE_MS
@@ -221,6 +222,7 @@ def test_what_is_under_way_when_a_fault_ends_leaves_at_once(peers: Peers) -> Non
     assert peers.arrived(20) == {"all": 20, "distinct": 20, "late": 0}
 
 
+@pytest.mark.shows("connection-reset")
 def test_both_ends_of_an_established_connection_see_its_reset_and_a_new_one_holds(peers: Peers) -> None:
     peers.call("n1", "hold", peers.address("n2"))
     assert peers.call("n1", "use") == "all"
