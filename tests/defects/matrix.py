@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from nemesis.faults.schedule import NS, PlannedFault
+
 
 @dataclass(frozen=True, slots=True)
 class RealRun:
@@ -32,6 +34,9 @@ class Scripted:
     seed: int = 1
 
 
+_ONE_LATE_ANSWER = (PlannedFault(0, "stale-divergence", NS, NS, False, 0.5, parameters=(("lag_ms", 900),)),)
+"""one is enough, and two take longer than the load"""
+
 REAL_RUNS: tuple[RealRun, ...] = (
     RealRun("vote-not-persisted", "kill-leader", ("vote-durable",)),
     # By its own trace, and by what it said to others alone.
@@ -46,6 +51,13 @@ REAL_RUNS: tuple[RealRun, ...] = (
     RealRun("fetch-position-not-validated", "partition-leader", ("log-matching",)),
     RealRun("observers-counted", "partition-leader-observers", ("high-watermark-supported",), options={"observers": 1}),
     RealRun("applied-on-append", "partition-leader", ("applied-below-high-watermark",)),
+    # Through the relay: an answer is held and let go, so the order of messages is certain in a real run too.
+    RealRun(
+        "stale-fetch-answer-obeyed",
+        "stale-divergence",
+        ("committed-truncation",),
+        options={"schedule": _ONE_LATE_ANSWER},
+    ),
     # On disks that forget what was not synced: ext4 as root, else a library that makes files durable at sync only.
     RealRun("acknowledged-before-fsync", "power-cut-all", ("acknowledged-lost",)),
     RealRun("quorum-state-not-synced", "power-cut-follower", ("vote-durable",)),
