@@ -89,7 +89,9 @@ fill_venv() {
     fi
     before=$(date +%s)
     say "installing $(grep -c '==' "$lock") Python packages of $(basename "$lock") into $venv (0.6 GB to fetch, 1.1 to 1.3 GB on disk, about 1 minute)"
-    run_quietly "the installation" "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$lock" || exit 255
+    run_quietly "the installation" "$venv/bin/python" -m pip install --no-compile --disable-pip-version-check --require-hashes -r "$lock" || exit 255
+    # pip would compile on one processor. What cannot be compiled is no module for this Python.
+    "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || :
     rm -f "$venv/share/nemesis/archive-stamp"
     cp "$lock" "$stamp"
     # The larger lock holds all of the smaller one.

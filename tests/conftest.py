@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, what is left out where it cannot be had, and what runs beside what in two processes."""
+"""What all tests share: one Spark session, what is left out where it cannot be had, and what runs beside what in several processes."""
 
 from __future__ import annotations
 
@@ -10,38 +10,52 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusters.cache import cache_directory
+from tests.clusters.conformance.grounds import GROUNDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARK, _SWEEPS = "spark", "sweeps"
-_TWO_PROCESSES = "PYTEST_XDIST_WORKER" in os.environ
+_WAIT = ("namespaces", "docker", "ssh", "kafka", "uml", "browser")
+"""markers of tests that mostly wait, for elections, timeouts and processes"""
+_SIDE_BY_SIDE = "PYTEST_XDIST_WORKER" in os.environ
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot be had here; of two processes, give the one that uses the Spark session enough to do, and first."""
+    """Leave out what cannot be had here; of several processes, give long groups out first, so that all end at the same time."""
     del config
     _leave_out_kafka(items)
-    if _TWO_PROCESSES:
-        first = [_SPARK, _SWEEPS]
-        items.sort(key=lambda item: first.index(group) if (group := _group_of(item)) in first else len(first))
+    if _SIDE_BY_SIDE:
+        items.sort(key=_turn)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Whole files go to one process or the other, for their fixtures; all that use the Spark session to one.
 
-    That one computes; most others wait for elections, timeouts and processes. Those that sweep follow each other, too. The
-    distributor reads groups before it is the turn of :func:`pytest_collection_modifyitems`.
+    That one computes; most others wait. Those that sweep follow each other, too. A file that runs once on each backend is a group
+    for each. The distributor reads groups before it is the turn of :func:`pytest_collection_modifyitems`.
     """
-    if _TWO_PROCESSES:
+    if _SIDE_BY_SIDE:
         item.add_marker(pytest.mark.xdist_group(_group_of(item)))
 
 
 def _group_of(item: pytest.Item) -> str:
     if _SPARK in getattr(item, "fixturenames", ()):
         return _SPARK
-    return _SWEEPS if item.get_closest_marker(_SWEEPS) is not None else item.nodeid.partition("::")[0].partition("@")[0]
+    if item.get_closest_marker(_SWEEPS) is not None:
+        return _SWEEPS
+    file = item.nodeid.partition("::")[0].partition("@")[0]
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    backends = [value for value in parameters.values() if isinstance(value, str) and value in GROUNDS]
+    return "-".join([file, *backends])
+
+
+def _turn(item: pytest.Item) -> int:
+    group = _group_of(item)
+    if group in (_SPARK, _SWEEPS):
+        return (_SPARK, _SWEEPS).index(group)
+    return 2 if any(item.get_closest_marker(name) for name in _WAIT) else 3
 
 
 def _leave_out_kafka(items: list[pytest.Item]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0
 
-pytestmark = [pytest.mark.namespaces, pytest.mark.spark, pytest.mark.sweeps]
+pytestmark = [pytest.mark.namespaces, pytest.mark.spark, pytest.mark.sweeps, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "tmp").mkdir()
-    own = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "tmp")}
+    return environment_of(tmp_path)
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    (folder / "tmp").mkdir()
+    own = {"XDG_STATE_HOME": str(folder / "state"), "TMPDIR": str(folder / "tmp")}
     return {**os.environ, "PYTHONPATH": str(ROOT), **own}
 
 
@@ -119,23 +124,71 @@ def test_ctrl_c_heals_stops_checks_and_cleans_up(tmp_path: Path, environment: di
     assert gone(run)
 
 
-def test_what_a_killed_controller_had_recorded_can_be_checked(tmp_path: Path, environment: dict[str, str]) -> None:
-    store = tmp_path / "store"
-    started = begin(environment, "run", "kill-leader", "--duration", "60", "--store", str(store))
-    run = wait_for_load(store)
-    time.sleep(2)
-    os.kill(started.pid, signal.SIGKILL)
-    end(started)
-    assert gone(run), "nodes outlived their controller"
+@dataclass(frozen=True)
+class Killed:
+    """What two killed controllers left, one of them a torn journal, judged by one command."""
 
-    code, out, err = end(begin(environment, "clean"))
+    environment: dict[str, str]
+    broken: Path
+    torn: Path
+    left: list[int]
+    """processes that outlived the first controller"""
+    cleaned: list[tuple[int, str, str]]
+    code: int
+    told: dict[str, dict[str, Any]]
+    """by run"""
+    err: str
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    folder = tmp_path_factory.mktemp("killed")
+    environment = environment_of(folder)
+    stores = {scenario: folder / scenario for scenario in ("kill-leader", "none")}
+    started = {
+        scenario: begin(environment, "run", scenario, "--duration", "60", "--store", str(store))
+        for scenario, store in stores.items()
+    }
+    broken, torn = (wait_for_load(store) for store in stores.values())
+    wait_for_fault(broken)
+    os.kill(started["kill-leader"].pid, signal.SIGKILL)
+    end(started["kill-leader"])
+    left = [] if gone(broken) else list(processes_of(broken))
+    # The other one lives, and is no leftover.
+    cleaned = [end(begin(environment, "clean")) for _ in range(2)]
+    assert started["none"].poll() is None
+    os.kill(started["none"].pid, signal.SIGKILL)
+    end(started["none"])
+    segment = journal_of(torn)
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: len(whole) - 7])
+    code, out, err = end(begin(environment, "check", str(broken), str(torn), "--json"))
+    assert out, err
+    told = {run["run"]: run for run in document(out)["runs"]}
+    return Killed(environment, broken, torn, left, cleaned, code, told, err)
+
+
+def wait_for_fault(run: Path) -> None:
+    """Wait until a node has been killed and started again, or that has begun: it has a second output."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(run.glob("nodes/*/output/2.log")):
+        assert time.monotonic() < deadline, "no fault within two minutes"
+        time.sleep(0.1)
+
+
+def journal_of(run: Path) -> Path:
+    (segment,) = (run / "journal").iterdir()
+    return segment
+
+
+def test_what_a_killed_controller_had_recorded_can_be_checked(killed: Killed) -> None:
+    assert not killed.left, "nodes outlived their controller"
+    (code, _, err), (_, again, _) = killed.cleaned
     assert code == 0, err
-    code, out, err = end(begin(environment, "clean"))
-    assert "nothing is left" in out, err
+    assert "nothing is left" in again, err
 
-    code, out, err = end(begin(environment, "check", str(run), "--json"))
-    told = document(out)
-    assert code == 2, err
+    told = killed.told[str(killed.broken)]
+    assert killed.code == 2, killed.err
     assert told["verdict"] == "unknown"
     assert told["operations"]["ok"] > 0
     assert {anomaly["check"] for anomaly in told["anomalies"]} <= {"faults-happened"}
@@ -143,26 +196,16 @@ def test_what_a_killed_controller_had_recorded_can_be_checked(tmp_path: Path, en
     assert Path(told["report"]).exists()
 
 
-def test_a_torn_history_is_read_to_the_tear_and_a_foreign_one_is_refused(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    store = tmp_path / "store"
-    started = begin(environment, "run", "none", "--duration", "60", "--store", str(store))
-    run = wait_for_load(store)
-    os.kill(started.pid, signal.SIGKILL)
-    end(started)
-    (segment,) = (run / "journal").iterdir()
-    whole = segment.read_bytes()
-    segment.write_bytes(whole[: len(whole) - 7])
-    code, _, err = end(begin(environment, "check", str(run), "--json"))
-    assert code == 2, err
+def test_a_torn_history_is_read_to_the_tear_and_a_foreign_one_is_refused(killed: Killed) -> None:
+    run = killed.torn
+    assert killed.told[str(run)]["verdict"] == "unknown", killed.err
     assert "torn" in (run / "run.json").read_text()
 
     for path in (run / "tables").iterdir():
         path.unlink()
     (run / "tables").rmdir()
-    segment.write_bytes(b"not a journal at all" * 10)
-    code, _, err = end(begin(environment, "check", str(run)))
+    journal_of(run).write_bytes(b"not a journal at all" * 10)
+    code, _, err = end(begin(killed.environment, "check", str(run)))
     assert code == 255
     assert "Traceback" not in err
     assert "journal" in err
