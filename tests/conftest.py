@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARK, _SWEEPS = "spark", "sweeps"
-_WAIT = ("namespaces", "docker", "ssh", "kafka", "uml", "browser")
-"""markers of tests that mostly wait, for elections, timeouts and processes"""
+_LONG = (_SPARK, "namespaces", "docker", "ssh", "kafka", "uml", "browser")
+"""markers of tests that take long: most of them wait for elections, timeouts and processes, some start a Spark of their own"""
 _SIDE_BY_SIDE = "PYTEST_XDIST_WORKER" in os.environ
 
 
@@ -55,7 +55,7 @@ def _turn(item: pytest.Item) -> int:
     group = _group_of(item)
     if group in (_SPARK, _SWEEPS):
         return (_SPARK, _SWEEPS).index(group)
-    return 2 if any(item.get_closest_marker(name) for name in _WAIT) else 3
+    return 2 if any(item.get_closest_marker(name) for name in _LONG) else 3
 
 
 def _leave_out_kafka(items: list[pytest.Item]) -> None:
