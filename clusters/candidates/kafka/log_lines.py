@@ -1,9 +1,10 @@
 """One line of a controller's output → what the node did. Text in, event out.
 
-Shapes were taken from runs of 3.6.2, 3.7.0, 3.9.2, 4.1.2 and 4.3.1 with the levels of :mod:`.configuration`:
+Shapes were taken from runs of 3.6.2, 3.7.0, 3.8.1, 3.9.2, 4.1.2 and 4.3.1 with the levels of :mod:`.configuration`:
 
 * ``Completed transition to <state>(…) from <state>(…)|null`` (QuorumState): the state after it was made durable. Up to 3.8 a node that
-  has voted is ``Voted(…, votedId=3)``; from 3.9 on it is ``Unattached`` with a ``votedKey``, which is the same to us.
+  has voted is ``Voted(…, votedId=3)``, in 3.8 itself with a ``votedKey``; from 3.9 on it is ``Unattached`` with a ``votedKey``, which
+  is the same to us.
 * ``Vote request VoteRequestData(…) with epoch 2 is granted|rejected`` (KafkaRaftClient): an answer to a (pre-)vote.
 * ``High watermark set to …`` (LeaderState, FollowerState), ``Truncated to offset …``, ``Did not receive fetch request from …``.
 
@@ -19,7 +20,8 @@ from datetime import UTC, datetime
 _LINE = re.compile(r"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] [A-Z]+ (.*) \(([\w.$]+)\)")
 _TRANSITION = re.compile(r"Completed transition to (\w+)\((.*)\) from (?:(\w+)\((.*)\)|null)$")
 _EPOCH = re.compile(r"\bepoch=(\d+)")
-_LEADER = re.compile(r"\bleader(?:Id)?=(?:OptionalInt\[)?(\d+)")
+_LEADER = re.compile(r"\bleader(?:Id)?=(?:OptionalInt\[|[^\s,]+ \(id: )?(\d+)(?![\w.:])")
+"""3.8 writes the leader's address before its id: ``leader=10.77.0.3:9093 (id: 3 rack: null)``"""
 _VOTED = re.compile(
     r"\bvoted(?:Id|Key)=(?:Optional\[)?(?:ReplicaKey\(id=)?(\d+)(?:, directoryId=(?:Optional\[)?([\w-]{22}))?"
 )
@@ -192,6 +194,8 @@ def _state(word: str, inside: str) -> State | None:
     if name is None or epoch is None:
         return None
     leader = _LEADER.search(inside) if name != "leader" else None
+    if name == "follower" and leader is None:
+        return None
     voted = _VOTED.search(inside)
     local = _LOCAL_DIRECTORY.search(inside)
     return State(

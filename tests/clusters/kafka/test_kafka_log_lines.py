@@ -78,6 +78,21 @@ def test_a_leader_begins_as_candidate_and_its_high_watermark_is_told(release):
     assert any(event.previous is not None and event.previous < event.offset for event in moved)
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_follower_names_a_voter_as_its_leader(release):
+    states = [event.after for event in events(release) if isinstance(event, Transition)]
+    leaders = {state.leader_id for state in states if state.name == "follower"}
+    assert leaders
+    assert leaders <= {1, 2, 3}
+
+
+def test_a_leader_in_words_that_are_not_known_is_no_leader():
+    said = "Completed transition to FollowerState(fetchTimeoutMs=1000, epoch=2, leader=10.77.0.3:9093, voters=[1]) from null"
+    line = read_line(raft(said))
+    assert line is not None
+    assert isinstance(line.event, Unknown)
+
+
 def test_only_newer_releases_ask_for_pre_votes():
     for release in RELEASES:
         prospective = any("prospective" in pair for pair in names(release))
@@ -94,7 +109,7 @@ def test_a_node_that_has_voted_is_voted_in_both_ways_of_saying_so():
 
 def test_check_quorum_is_told_since_it_exists():
     assert not any(isinstance(event, CheckQuorumFailed) for event in events("3.6.2"))
-    for release in ("3.7.0", "3.9.2", "4.1.2", "4.3.1"):
+    for release in ("3.7.0", "3.8.1", "3.9.2", "4.1.2", "4.3.1"):
         assert any(isinstance(event, CheckQuorumFailed) for event in events(release))
 
 
