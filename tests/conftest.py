@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARK, _SWEEPS = "spark", "sweeps"
+_BEGUN = "runs_begun"
+"""fixture of runs that go on while other tests of the process pass; one test asks for it alone, and is the first there"""
 _LONG = (_SPARK, "namespaces", "docker", "ssh", "kafka", "uml", "browser")
 """markers of tests that take long: most of them wait for elections, timeouts and processes, some start a Spark of their own"""
 _SIDE_BY_SIDE = "PYTEST_XDIST_WORKER" in os.environ
@@ -41,7 +43,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def _group_of(item: pytest.Item) -> str:
-    if _SPARK in getattr(item, "fixturenames", ()):
+    if {_SPARK, _BEGUN}.intersection(getattr(item, "fixturenames", ())):
         return _SPARK
     if item.get_closest_marker(_SWEEPS) is not None:
         return _SWEEPS
@@ -53,6 +55,8 @@ def _group_of(item: pytest.Item) -> str:
 
 def _turn(item: pytest.Item) -> int:
     group = _group_of(item)
+    if group == _SPARK and _SPARK not in getattr(item, "fixturenames", ()):
+        return -1
     if group in (_SPARK, _SWEEPS):
         return (_SPARK, _SWEEPS).index(group)
     return 2 if any(item.get_closest_marker(name) for name in _LONG) else 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,6 +28,8 @@ RATE = 150.0
 _AT_ONCE = 3
 
 Row = RealRun | Scripted
+Performing = Mapping[tuple[str, str], Future[Path]]
+"""the folder of each run, by defect (none: a twin) and scenario or script"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +45,25 @@ def how(row: Row) -> str:
     return row.scenario if isinstance(row, RealRun) else row.script
 
 
-def perform_all(store: Path, session: SparkSession) -> Judged:
-    """Run everything once and judge it in one job. Several runs at a time, since most of a run is waiting."""
-    from checker.run import check_runs
-
+@contextmanager
+def performing(store: Path) -> Iterator[Performing]:
+    """Begin everything, several runs at a time, since most of a run is waiting: other tests go on meanwhile."""
     rows = [(row.defect, row) for row in (*REAL_RUNS, *SCRIPTED)] + [("", row) for row in _twins()]
-    # Not forked: this process has threads of Spark's.
+    # Not forked: this process may have threads of Spark's.
     with ProcessPoolExecutor(_AT_ONCE, mp_context=get_context("spawn")) as performers:
-        performed = {
+        yield {
             (defect, how(row)): performers.submit(_perform, store, row, defect)
             for defect, row in sorted(rows, key=lambda each: _turn(each[1]))
         }
-        folders = {key: run.result() for key, run in performed.items()}
+        # Those that nobody waited for.
+        performers.shutdown(cancel_futures=True)
+
+
+def judge_all(begun: Performing, session: SparkSession) -> Judged:
+    """Wait for all runs and judge them in one job."""
+    from checker.run import check_runs
+
+    folders = {key: run.result() for key, run in begun.items()}
     verdicts = dict(zip(folders, check_runs(session, list(folders.values())), strict=True))
     return Judged(
         {key: verdict for key, verdict in verdicts.items() if key[0]},
