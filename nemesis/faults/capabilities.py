@@ -84,10 +84,9 @@ def _probe_relay() -> Ability:
 
 
 def _probe_packets() -> Ability:
-    from nemesis.faults.packets import obstacle_to_shaping
+    from nemesis.faults.packets import try_shaping
 
-    reason = obstacle_to_shaping()
-    return Ability(not reason, reason)
+    return Ability(*try_shaping())
 
 
 def _probe_disks(backend: str) -> Ability:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clusters.backends.companions.shape import Shape
+from clusters.backends.companions.shaper import KERNEL, USERSPACE
 from clusters.backends.local.cluster import LocalCluster
 from clusters.backends.local.plan import plan_nodes
 from clusters.cluster import Cluster
@@ -23,6 +25,9 @@ from nemesis.faults.schedule import PlannedFault
 from workloads.problem import Problem
 
 SHAPER = "shaper"
+MECHANISM = "NEMESIS_PACKETS"
+"""environment variable"""
+
 _LIKELY = 10.0
 """what is expected so often and never happens is no chance (one in e^10)"""
 
@@ -49,14 +54,14 @@ class ShapeLinks:
         settings = _asked(self.shape)
         async with field.in_force.matrix:
             field.in_force.shape(aim.lane, frozenset(pairs))
-            await asyncio.gather(
+            reasons = await asyncio.gather(
                 *(
                     self._ask(field, source, "shape", aim, towards=towards, shape=settings, seed=_seed(aim, source))
                     for source, towards in _towards(field, pairs).items()
                 )
             )
         told = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        return Effect(bool(pairs), f"{len(pairs)} links shaped: {told}")
+        return Effect(bool(pairs), f"{len(pairs)} links shaped: {told}; {told_mechanism(reasons)}")
 
     async def still(self, field: Field, aim: Aim, since_ns: int) -> Effect:
         """What was asked for must have happened to packets of the nodes."""
@@ -115,12 +120,14 @@ def judge(shape: Shape, counts: Mapping[Pair, Counts]) -> Effect:
     missing = [] if total("seen") else ["the nodes sent nothing there"]
 
     late = shape.delay_ms > 0 or shape.jitter_ms > 0
+    in_kernel = any(each["by"] == KERNEL for each in counts.values())
+    overtaken = "held back for others to overtake" if in_kernel else "overtaken"
     # (asked for, how many are to be expected, how many there were)
     seen_percent = total("seen") / 100
     expected = {
         "lost": (shape.loss_percent, seen_percent * shape.loss_percent / shape.loss_run, total("lost")),
         "sent twice": (shape.duplicate_percent, seen_percent * shape.duplicate_percent, total("duplicated")),
-        "overtaken": (shape.reorder_percent, seen_percent * shape.reorder_percent, total("reordered")),
+        overtaken: (shape.reorder_percent, seen_percent * shape.reorder_percent, total("reordered")),
         "late": (late, total("seen"), total("delayed")),
         "waited for the pipe or found its queue full": (
             shape.rate_kbit,
@@ -135,7 +142,9 @@ def judge(shape: Shape, counts: Mapping[Pair, Counts]) -> Effect:
         # Of several things one that is rare may not have come to pass; what is asked for alone must have.
         if not count and (len(asked) == 1 or likely >= _LIKELY):
             missing.append(f"none {what}")
-    if late and (sent := total("sent")):
+    if late and in_kernel and not echoes and not total("waiting"):
+        missing.append("no round trip was measured, and no packet was seen waiting")
+    if total("held_ns") and (sent := total("sent")):
         told.append(f"held for {total('held_ns') / sent / 1e6:.1f} ms on average")
     if late and echoes:
         median = statistics.median(echoes)
@@ -148,10 +157,25 @@ def judge(shape: Shape, counts: Mapping[Pair, Counts]) -> Effect:
     return Effect(not missing, "; ".join([", ".join(told), *missing]))
 
 
-def begin_shapers(cluster: Cluster) -> None:
-    """Put a shaper beside every node; nothing is in the path of any packet. Raises Problem ``packets-not-shaped``, with what mends it."""
-    for node in cluster.nodes:
-        cluster.accompany(node.name, SHAPER, {"address": node.address})
+def told_mechanism(reasons: Iterable[str]) -> str:
+    """Who shapes, from what shapers said of why it is not the kernel."""
+    found = dict.fromkeys(reasons)
+    told = ["by netem"] if "" in found else []
+    return "; ".join([*told, *(f"in userspace: {why}" for why in found if why)])
+
+
+def begin_shapers(cluster: Cluster) -> str:
+    """Put a shaper beside every node; nothing is in the path of any packet. Says by which mechanism they will act.
+
+    The environment's ``NEMESIS_PACKETS=userspace`` leaves netem alone. Raises Problem ``packets-not-shaped``, with what mends it.
+    """
+    by = os.environ.get(MECHANISM, "")
+    if by not in ("", USERSPACE):
+        raise Problem(
+            "packets-by-nothing", f"{MECHANISM}={by} names no mechanism.", f"Use {USERSPACE}, or unset it.", usage=True
+        )
+    reasons = [cluster.accompany(node.name, SHAPER, {"address": node.address, "by": by}) for node in cluster.nodes]
+    return told_mechanism(reasons)
 
 
 def end_shaping(cluster: Cluster) -> None:
@@ -160,25 +184,25 @@ def end_shaping(cluster: Cluster) -> None:
         cluster.companion(node.name, SHAPER, "clear_all")
 
 
-def obstacle_to_shaping() -> str:
-    """Why packets cannot be shaped on this machine, found by doing it; empty where they can."""
+def try_shaping() -> tuple[bool, str]:
+    """Whether packets can be shaped on this machine, found by doing it, and by which mechanism, or why not."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = LocalCluster(plan_nodes(Path(folder, "probe"), 2), Path(folder, "ledger"))
         try:
             cluster.up()
-            begin_shapers(cluster)
+            mechanism = begin_shapers(cluster)
             first, second = cluster.nodes
             shape = _asked(Shape(loss_percent=100.0))
             cluster.companion(
                 first.name, SHAPER, "shape", key="probe", towards=[second.address], shape=shape, seed="probe"
             )
             if any(cluster.probe([(first.name, second.name)]).values()):
-                return "a datagram arrives although all shall be lost"
+                return False, "a datagram arrives although all shall be lost"
         except Problem as problem:
-            return f"{problem.what} {problem.remedy}".strip()
+            return False, f"{problem.what} {problem.remedy}".strip()
         finally:
             cluster.down()
-    return ""
+    return True, f"packets are shaped {mechanism}"
 
 
 def _asked(shape: Shape) -> dict[str, Any]:

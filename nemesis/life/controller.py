@@ -82,7 +82,10 @@ async def control(run: Run) -> Manifest:
             if Capability.RELAY in run.plan.options.scenario.capabilities():
                 await asyncio.to_thread(begin_relays, cluster)
             if Capability.PACKETS in run.plan.options.scenario.capabilities():
-                await asyncio.to_thread(begin_shapers, cluster)
+                mechanism = await asyncio.to_thread(begin_shapers, cluster)
+                run.manifest = msgspec.structs.replace(
+                    run.manifest, machine={**run.manifest.machine, "packets are shaped": mechanism}
+                )
             captures = Captures(cluster, run.folder, run.progress.say)
             await captures.begin()
         await _live(run, journal, cluster, captures)

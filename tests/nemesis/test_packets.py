@@ -10,13 +10,16 @@ import pytest
 from clusters.backends.companions.shape import Counts, Shape
 from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.kinds.packets import PACKET_FAULTS
-from nemesis.faults.packets import ShapeLinks, judge
+from nemesis.faults.packets import ShapeLinks, judge, told_mechanism
 from nemesis.faults.registry import fault_of
 from nemesis.faults.schedule import PlannedFault
 
 
-def counts(*, echo_ms: tuple[float, ...] = (), **counted: int) -> dict[str, Any]:
-    return {**asdict(Counts(**counted)), "echo_ms": list(echo_ms), "echoes": 9, "moments": 0, "device_dropped": 0}
+def counts(
+    *, echo_ms: tuple[float, ...] = (), by: str = "userspace", waiting: int = 0, **counted: int
+) -> dict[str, Any]:
+    measured = {"echo_ms": list(echo_ms), "echoes": 9, "waiting": waiting, "moments": 0, "device_dropped": 0, "by": by}
+    return {**asdict(Counts(**counted)), **measured}
 
 
 def shaped(name: str, **values: float | str) -> ShapeLinks:
@@ -74,3 +77,16 @@ def test_a_delay_that_round_trips_do_not_show_is_unverified() -> None:
     assert not short.verified
     assert "shorter than the delay" in short.detail
     assert "held for 100.0 ms on average" in short.detail
+
+
+def test_a_delay_by_netem_is_verified_by_round_trips_or_by_packets_that_wait_there() -> None:
+    seen = {"seen": 10, "sent": 10, "delayed": 10}
+    assert judge(Shape(delay_ms=100), {("n1", "n2"): counts(**seen, by="netem", echo_ms=(101.0,))}).verified
+    assert judge(Shape(delay_ms=100), {("n1", "n2"): counts(**seen, by="netem", waiting=1)}).verified
+    unmeasured = judge(Shape(delay_ms=100), {("n1", "n2"): counts(**seen, by="netem")})
+    assert (unmeasured.verified, "no round trip was measured" in unmeasured.detail) == (False, True)
+
+
+def test_who_shapes_is_told_once_with_each_reason_for_userspace() -> None:
+    assert told_mechanism(["", ""]) == "by netem"
+    assert told_mechanism(["", "no netem", "no netem"]) == "by netem; in userspace: no netem"

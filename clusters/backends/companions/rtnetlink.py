@@ -1,4 +1,4 @@
-"""Rules, routes and links of the network namespace that this process is in, spoken to the kernel (rtnetlink) without any library.
+"""Rules, routes and links of the network namespace that this process is in, spoken to the kernel (rtnetlink).
 
 Messages are those of linux/rtnetlink.h, fib_rules.h and if_link.h. What is made carries a protocol number of ours, by which it is found
 again after whoever made it was killed.
@@ -7,10 +7,10 @@ again after whoever made it was killed.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
-from collections.abc import Iterator
+
+from clusters.backends.companions.netlink import CREATE, DUMP, EXCLUSIVE, Netlink, attribute, attributes, number
 
 PROTOCOL = 211
 """of our rules and routes: none of /etc/iproute2/rt_protos"""
@@ -23,13 +23,9 @@ TO_TABLE, GOTO, NOTHING = 1, 2, 3
 _FIRST_PRIORITY, _SHAPE_PRIORITY, _LAST_PRIORITY = 176, 177, 178
 _NEW_LINK, _GET_LINK, _NEW_ROUTE, _GET_ROUTE = 16, 18, 24, 26
 _NEW_RULE, _DELETE_RULE, _GET_RULE = 32, 33, 34
-_ERROR, _DONE = 2, 3
-_REQUEST, _ACK, _EXCLUSIVE, _CREATE, _DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
 _INET = socket.AF_INET
 _UP = 1
 _LINK_SCOPE, _UNICAST = 253, 1
-_PATIENCE_S = 5.0
-_BUFFER_BYTES = 1 << 18
 _DROPPED_OFFSET = 7 * 8
 """of tx_dropped in struct rtnl_link_stats64"""
 
@@ -38,17 +34,15 @@ class Routes:
     """A netlink socket of the namespace that this thread was in when it was made. Every method raises OSError."""
 
     def __init__(self) -> None:
-        self._sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
-        self._sock.settimeout(_PATIENCE_S)
-        self._sock.bind((0, 0))
-        self._sequence = 0
+        self._netlink = Netlink()
 
     def way_to(self, address: str) -> int:
-        """The index of the link that packets to an address leave by."""
-        body = struct.pack("=BBBBBBBBI", _INET, 32, 0, 0, 0, 0, 0, 0, 0) + _attribute(1, socket.inet_aton(address))
-        for kind, answer in self._ask(_GET_ROUTE, 0, body):
+        """The index of the link that packets to an address leave by, once they have been shaped."""
+        to = attribute(1, socket.inet_aton(address)) + number(16, MARK)
+        body = struct.pack("=BBBBBBBBI", _INET, 32, 0, 0, 0, 0, 0, 0, 0) + to
+        for kind, answer in self._netlink.ask(_GET_ROUTE, 0, body):
             if kind == _NEW_ROUTE:
-                return int.from_bytes(_attributes(answer[12:])[4], "little")
+                return int.from_bytes(attributes(answer[12:])[4], "little")
         raise OSError(f"there is no route to {address}")
 
     def mtu(self, index: int) -> int:
@@ -61,90 +55,52 @@ class Routes:
 
     def bring_up(self, index: int, mtu: int, queue: int) -> None:
         """Make a link take packets."""
-        body = struct.pack("=BxHiII", 0, 0, index, _UP, _UP) + _number(4, mtu) + _number(13, queue)
-        self._ask(_NEW_LINK, 0, body)
+        body = struct.pack("=BxHiII", 0, 0, index, _UP, _UP) + number(4, mtu) + number(13, queue)
+        self._netlink.ask(_NEW_LINK, 0, body)
 
     def route_all(self, index: int, source: str) -> None:
         """In our table everything leaves by this link, from ``source`` where the sender has not chosen."""
         body = struct.pack("=BBBBBBBBI", _INET, 0, 0, 0, 0, PROTOCOL, _LINK_SCOPE, _UNICAST, 0)
-        body += _number(15, TABLE) + _number(4, index) + _attribute(7, socket.inet_aton(source))
-        self._ask(_NEW_ROUTE, _CREATE, body)
+        body += number(15, TABLE) + number(4, index) + attribute(7, socket.inet_aton(source))
+        self._netlink.ask(_NEW_ROUTE, CREATE, body)
 
     def let_pass(self) -> None:
         """Packets with our mark take the way that they would take without us: they skip our rules, and only those."""
         self._rule(_NEW_RULE, _LAST_PRIORITY, NOTHING, b"")
-        self._rule(_NEW_RULE, _FIRST_PRIORITY, GOTO, _number(10, MARK) + _number(4, _LAST_PRIORITY))
+        self._rule(_NEW_RULE, _FIRST_PRIORITY, GOTO, number(10, MARK) + number(4, _LAST_PRIORITY))
 
     def divert(self, address: str) -> None:
         """From now on packets to an address take the way of our table."""
-        self._rule(_NEW_RULE, _SHAPE_PRIORITY, TO_TABLE, _number(15, TABLE), address)
+        self._rule(_NEW_RULE, _SHAPE_PRIORITY, TO_TABLE, number(15, TABLE), address)
 
     def restore(self, address: str) -> None:
         """From now on they take their own."""
-        self._rule(_DELETE_RULE, _SHAPE_PRIORITY, TO_TABLE, _number(15, TABLE), address)
+        self._rule(_DELETE_RULE, _SHAPE_PRIORITY, TO_TABLE, number(15, TABLE), address)
 
     def sweep(self) -> int:
         """Remove every rule of ours, whoever made it; returns how many."""
-        found = [body for kind, body in self._ask(_GET_RULE, _DUMP, bytes([_INET]) + bytes(11)) if kind == _NEW_RULE]
-        ours = [body for body in found if _attributes(body[12:]).get(21) == bytes([PROTOCOL])]
+        found = [
+            body for kind, body in self._netlink.ask(_GET_RULE, DUMP, bytes([_INET]) + bytes(11)) if kind == _NEW_RULE
+        ]
+        ours = [body for body in found if attributes(body[12:]).get(21) == bytes([PROTOCOL])]
         for body in ours:
             with contextlib.suppress(FileNotFoundError):  # somebody else was faster
-                self._ask(_DELETE_RULE, 0, body)
+                self._netlink.ask(_DELETE_RULE, 0, body)
         return len(ours)
 
     def close(self) -> None:
         """Close the socket; what was made stays."""
-        self._sock.close()
+        self._netlink.close()
 
     def _rule(self, kind: int, priority: int, action: int, attributes: bytes, address: str = "") -> None:
         head = struct.pack("=BBBBBBBBI", _INET, 32 if address else 0, 0, 0, 0, 0, 0, action, 0)
-        to = _attribute(1, socket.inet_aton(address)) if address else b""
-        own = _attribute(21, bytes([PROTOCOL]))
-        flags = _CREATE | _EXCLUSIVE if kind == _NEW_RULE else 0
-        self._ask(kind, flags, head + to + _number(6, priority) + attributes + own)
+        to = attribute(1, socket.inet_aton(address)) if address else b""
+        own = attribute(21, bytes([PROTOCOL]))
+        flags = CREATE | EXCLUSIVE if kind == _NEW_RULE else 0
+        self._netlink.ask(kind, flags, head + to + number(6, priority) + attributes + own)
 
     def _link(self, index: int) -> dict[int, bytes]:
-        for kind, answer in self._ask(_GET_LINK, 0, struct.pack("=BxHiII", 0, 0, index, 0, 0)):
+        for kind, answer in self._netlink.ask(_GET_LINK, 0, struct.pack("=BxHiII", 0, 0, index, 0, 0)):
             if kind == _NEW_LINK:
-                return _attributes(answer[16:])
+                return attributes(answer[16:])
         raise OSError(f"there is no link {index}")
-
-    def _ask(self, kind: int, flags: int, body: bytes) -> list[tuple[int, bytes]]:
-        """Send a request; all (kind, body) up to the acknowledgement."""
-        self._sequence += 1
-        wanted = _REQUEST | flags if flags == _DUMP else _REQUEST | _ACK | flags
-        self._sock.send(struct.pack("=IHHII", 16 + len(body), kind, wanted, self._sequence, 0) + body)
-        answers: list[tuple[int, bytes]] = []
-        while True:
-            for number, sequence, answer in _messages(self._sock.recv(_BUFFER_BYTES)):
-                if sequence != self._sequence:
-                    continue
-                if number == _ERROR and (error := -struct.unpack_from("=i", answer)[0]):
-                    raise OSError(error, os.strerror(error))
-                if number in (_ERROR, _DONE):
-                    return answers
-                answers.append((number, answer))
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    while len(data) >= 16:
-        size, kind, _, sequence, _ = struct.unpack_from("=IHHII", data)
-        yield kind, sequence, data[16:size]
-        data = data[max(16, (size + 3) & ~3) :]
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found = {}
-    while len(data) >= 4:
-        size, kind = struct.unpack_from("=HH", data)
-        found[kind & 0x3FFF] = data[4:size]
-        data = data[max(4, (size + 3) & ~3) :]
-    return found
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
-
-
-def _number(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack("=I", value))

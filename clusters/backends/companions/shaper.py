@@ -1,17 +1,22 @@
 """``shaper``: delays, loses, repeats, reorders, narrows and resets what a node sends to others, packet by packet, in its own namespace.
 
-While a link is shaped, a routing rule takes the packets for that destination into a TUN device; this program reads them there, does to
-them what :mod:`.shape` says, and sends them on through a raw socket whose mark lets them skip the rule. While nothing is shaped there
-is no rule, and nothing is in the path of any packet. It needs no netem, no queue of the kernel's, and works the same in a user
-namespace; the packets are whole, with their checksums, since the device offers no offload.
+There are two mechanisms. Where the kernel has netem, its queues do what they can do exactly (:mod:`.kernel_shaper`); everything else is
+done here, in userspace: while a link is shaped, a routing rule takes the packets for that destination into a TUN device; this program
+reads them there, does to them what :mod:`.shape` says, and sends them on through a raw socket whose mark lets them skip the rule. The
+packets are whole, with their checksums, since the device offers no offload. What is sent on meets the kernel's queues like any other
+packet, so that faults of both mechanisms may shape one link. While nothing is shaped there is no rule and no queue, and nothing is in the
+path of any packet.
 
 Operations (fields each, JSON; ``key`` names what one fault does, several may shape one link one after the other):
 
-``begin``   ``address`` (the node's): makes the device. Problem ``packets-not-shaped``.
+``begin``   ``address`` (the node's), ``by`` (``userspace`` to leave netem alone): makes the device. The answer is why the kernel's
+            queues are not used, empty where they are. Problem ``packets-not-shaped``.
 ``shape``   ``key``, ``towards`` (addresses), ``shape`` (:class:`.shape.Shape`), ``seed``: begins; instead of what the key did before.
+            The answer is why the kernel does not do it, empty where it does.
 ``counts``  ``key``: address → :class:`.shape.Counts` and ``echo_ms`` (round trips measured meanwhile), ``echoes`` (asked for),
-            ``moments`` (intervals in which a connection was reset), ``device_dropped`` (that this program was too slow for).
-``clear``   ``key``: ends; what is under way leaves at once. The last counts. ``clear_all``: for every key.
+            ``waiting`` (the most packets seen in the kernel's queue), ``by`` (``netem`` or ``userspace``), ``moments`` (intervals in
+            which a connection was reset), ``device_dropped`` (that this program was too slow for).
+``clear``   ``key``: ends; what is under way leaves at once, from a netem when it is due. The last counts. ``clear_all``: for every key.
 """
 
 from __future__ import annotations
@@ -25,18 +30,23 @@ import select
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusters.backends.companions.kernel_shaper import KernelShaper, Trips
 from clusters.backends.companions.requests import Requests
 from clusters.backends.companions.rtnetlink import MARK, Routes
 from clusters.backends.companions.segments import Resetter, destination, echo_of, echo_request, is_ipv4
-from clusters.backends.companions.shape import Stage, new_stage
+from clusters.backends.companions.shape import Shape, Stage, new_stage
+from clusters.backends.companions.traffic_control import TrafficControl
 from workloads.problem import Problem
 
 DEVICE = b"nemesis-shape"
+USERSPACE, KERNEL = "userspace", "netem"
+"""who shapes a link"""
 
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x1, 0x1000
 _IP_HDRINCL, _SO_MARK, _SO_SNDBUFFORCE = 3, 36, 32
@@ -59,16 +69,13 @@ class _Work:
 
     stage: Stage
     resetter: Resetter | None
-    echo_due_ns: int
-    echoes: int = 0
-    echo_ms: list[float] = field(default_factory=list)
+    trips: Trips
 
     def told(self) -> dict[str, Any]:
         """As an answer."""
         return {
             **self.stage.counts.told(),
-            "echo_ms": [round(each, 3) for each in self.echo_ms],
-            "echoes": self.echoes,
+            **self.trips.told(),
             "moments": self.resetter.moments if self.resetter else 0,
         }
 
@@ -88,29 +95,41 @@ class _Held:
 class Shaper:
     """The device, the raw sockets, the packets under way. One thread."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, by: str = "") -> None:
         self._address = address
         self._links: dict[bytes, dict[str, _Work]] = {}
         self._under_way: list[_Held] = []
         self._order = 0
         self._identity = os.getpid() & 0xFFFF
-        self._asked: dict[int, tuple[int, _Work]] = {}
+        self._asked: dict[int, tuple[int, Trips]] = {}
+        self._measured: Counter[str] = Counter()
         try:
             self.tun, self._raw, self.echo = _open_device(), _raw_socket(), _echo_socket()
             self._routes = Routes()
             self._routes.sweep()
             self._index = socket.if_nametoindex(DEVICE.decode())
+            self._kernel = KernelShaper(self._routes, self._index, self._measured)
         except OSError as error:
             raise Problem("packets-not-shaped", f"Packets cannot be shaped here: {error}.", _REMEDY) from error
+        if by == USERSPACE:
+            self._kernel.unable = "userspace was asked for"
 
-    def shape(self, key: str, towards: list[str], shape: dict[str, Any], seed: str) -> bool:
-        """Begin. Raises Problem ``packets-not-shaped``; nothing is shaped by this key then."""
+    @property
+    def unable(self) -> str:
+        """Why the kernel's queues are not used; empty where they are."""
+        return self._kernel.unable
+
+    def shape(self, key: str, towards: list[str], shape: dict[str, Any], seed: str) -> str:
+        """Begin; why the kernel does not do it, or empty. Raises Problem ``packets-not-shaped``; nothing is shaped by this key then."""
         self.clear(key)
         now_ns = time.monotonic_ns()
+        why = self._kernel.shape(key, towards, Shape(**shape), now_ns)
+        if not why:
+            return ""
         for address in towards:
             stage = new_stage(shape, f"{seed}>{address}", now_ns)
             every_ns = int(stage.shape.reset_every_ms * 1e6)
-            work = _Work(stage, Resetter(every_ns, now_ns) if every_ns else None, now_ns)
+            work = _Work(stage, Resetter(every_ns, now_ns) if every_ns else None, Trips(now_ns))
             try:
                 self._divert(address)
             except OSError as error:
@@ -121,35 +140,33 @@ class Shaper:
                     "Use a kernel with CONFIG_IP_MULTIPLE_TABLES.",
                 ) from error
             self._links.setdefault(socket.inet_aton(address), {})[key] = work
-        return True
+        return why
 
     def counts(self, key: str) -> dict[str, dict[str, Any]]:
         """What was done by a key so far, by address."""
-        dropped = self._routes.dropped(self._index)
-        mine = {socket.inet_ntoa(link): works[key] for link, works in self._links.items() if key in works}
-        return {address: {**work.told(), "device_dropped": dropped} for address, work in mine.items()}
+        mine = {link: works[key] for link, works in self._links.items() if key in works}
+        return {**self._told(mine), **_named(self._kernel.counts(key), KERNEL)}
 
     def clear(self, key: str) -> dict[str, dict[str, Any]]:
-        """End what a key does: the rule goes first, then what is under way leaves, in its order."""
-        told = self.counts(key)
-        for address in told:
-            link = socket.inet_aton(address)
-            del self._links[link][key]
+        """End what a key does: the rule goes first, then what is under way leaves, in its order. The last counts."""
+        by_kernel = self._kernel.clear(key)
+        mine = {link: works.pop(key) for link, works in self._links.items() if key in works}
+        for link in mine:
             if not self._links[link]:
                 del self._links[link]
-                self._routes.restore(address)
-        if not self._links and told:
+                self._routes.restore(socket.inet_ntoa(link))
+        if not self._links and mine:
             self._routes.sweep()
         freed = [held for held in self._under_way if held.key == key]
         self._under_way = [held for held in self._under_way if held.key != key]
         heapq.heapify(self._under_way)
         for held in sorted(freed):
             self._leave(held, time.monotonic_ns())
-        return told
+        return {**self._told(mine), **_named(by_kernel, KERNEL)}
 
     def clear_all(self) -> bool:
         """End what any key does."""
-        for key in {key for works in self._links.values() for key in works}:
+        for key in {*self._kernel.keys(), *(key for works in self._links.values() for key in works)}:
             self.clear(key)
         self._routes.sweep()
         return True
@@ -160,12 +177,22 @@ class Shaper:
         while self._under_way and self._under_way[0].due_ns <= now_ns:
             self._leave(heapq.heappop(self._under_way), time.monotonic_ns())
         due = [self._under_way[0].due_ns] if self._under_way else []
-        for link, works in self._links.items():
-            for work in works.values():
-                if work.echo_due_ns <= now_ns:
-                    self._send_echo(link, work, now_ns)
-                due.append(work.echo_due_ns)
+        if (look_ns := self._kernel.wait(now_ns)) is not None:
+            due.append(look_ns)
+        here = [(socket.inet_ntoa(link), work.trips) for link, works in self._links.items() for work in works.values()]
+        measured = [*here, *self._kernel.trips()]
+        asked = [(address, trips) for address, trips in measured if trips.due_ns <= now_ns]
+        for address, trips in asked:
+            self._send_echo(address, trips, now_ns)
+        if asked:
+            self._kernel.look()
+        due += [trips.due_ns for _, trips in measured]
         return max(0.0, (min(due) - time.monotonic_ns()) / 1e9) if due else None
+
+    def end(self) -> None:
+        """Undo everything, whatever is under way."""
+        self.clear_all()
+        self._kernel.close()
 
     def read_packets(self) -> None:
         """Take what the node sends."""
@@ -183,8 +210,8 @@ class Shaper:
             while True:
                 answered = echo_of(self.echo.recv(_PACKET_BYTES), self._identity)
                 asked = self._asked.pop(answered[1], None) if answered and answered[0] == 0 else None
-                if asked is not None and len(asked[1].echo_ms) < _ECHOES_KEPT:
-                    asked[1].echo_ms.append((time.monotonic_ns() - asked[0]) / 1e6)
+                if asked is not None and len(asked[1].took_ms) < _ECHOES_KEPT:
+                    asked[1].took_ms.append((time.monotonic_ns() - asked[0]) / 1e6)
 
     def _pass(self, packet: bytes, now_ns: int, after: str, *, counted: bool) -> None:
         """A packet has passed what ``after`` does (nothing yet: the empty key); on to the next one of its link, or out."""
@@ -206,6 +233,7 @@ class Shaper:
                 else:
                     heapq.heappush(self._under_way, held)
             return
+        self._measured[socket.inet_ntoa(destination(packet))] += not counted
         self._send(packet)
 
     def _leave(self, held: _Held, now_ns: int) -> None:
@@ -219,16 +247,22 @@ class Shaper:
             for work in self._links.get(destination(packet), {}).values():
                 work.stage.counts.refused += 1
 
-    def _send_echo(self, link: bytes, work: _Work, now_ns: int) -> None:
-        work.echo_due_ns = now_ns + _ECHO_NS
-        work.echoes += 1
+    def _send_echo(self, address: str, trips: Trips, now_ns: int) -> None:
+        trips.due_ns = now_ns + _ECHO_NS
+        trips.asked += 1
+        self._measured[address] += socket.inet_aton(address) not in self._links
         self._order += 1
         number = self._order & 0xFFFF
-        self._asked[number] = (now_ns, work)
+        self._asked[number] = (now_ns, trips)
         if len(self._asked) > 10 * _ECHOES_KEPT:
             del self._asked[next(iter(self._asked))]
         with suppress(OSError):
-            self.echo.sendto(echo_request(self._identity, number, bytes(8)), (socket.inet_ntoa(link), 0))
+            self.echo.sendto(echo_request(self._identity, number, bytes(8)), (address, 0))
+
+    def _told(self, works: dict[bytes, _Work]) -> dict[str, dict[str, Any]]:
+        dropped = self._routes.dropped(self._index)
+        told = {socket.inet_ntoa(link): {**work.told(), "device_dropped": dropped} for link, work in works.items()}
+        return _named(told, USERSPACE)
 
     def _divert(self, address: str) -> None:
         if socket.inet_aton(address) in self._links:
@@ -280,15 +314,15 @@ def serve(requests: Requests) -> None:
                     shaper = _serve(requests, shaper, request)
     finally:
         if shaper is not None:
-            shaper.clear_all()
+            shaper.end()
 
 
 def _serve(requests: Requests, shaper: Shaper | None, request: dict[str, Any]) -> Shaper | None:
     op = request.pop("op")
     try:
         if shaper is None:
-            shaper = Shaper(request["address"])
-            value: Any = True
+            shaper = Shaper(**request)
+            value: Any = shaper.unable
         else:
             does: dict[str, Callable[..., Any]] = {
                 "shape": shaper.shape,
@@ -305,12 +339,13 @@ def _serve(requests: Requests, shaper: Shaper | None, request: dict[str, Any]) -
 
 
 def sweep() -> int:
-    """Remove what a killed shaper left in this namespace, its rules; returns how many. Its device went with it. Raises OSError."""
-    routes = Routes()
+    """Remove a killed shaper's rules and queues in this namespace; returns how many. Its device went with it. Raises OSError."""
+    routes, queues = Routes(), TrafficControl()
     try:
-        return routes.sweep()
+        return routes.sweep() + queues.sweep()
     finally:
         routes.close()
+        queues.close()
 
 
 def _open_device() -> int:
@@ -335,6 +370,10 @@ def _raw_socket() -> socket.socket:
 
 def _echo_socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.IPPROTO_ICMP)
+
+
+def _named(counts: dict[str, dict[str, Any]], by: str) -> dict[str, dict[str, Any]]:
+    return {address: {**told, "by": by} for address, told in counts.items()}
 
 
 def _made_for_us() -> bool:

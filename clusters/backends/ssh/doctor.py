@@ -99,8 +99,8 @@ def _cut(cluster: SshCluster) -> str:
 def _shape(cluster: SshCluster) -> str:
     """Raises Problem ``packets-not-shaped``."""
     nodes = cluster.nodes
-    for node in nodes:
-        cluster.accompany(node.name, "shaper", {"address": node.address})
+    reasons = [cluster.accompany(node.name, "shaper", {"address": node.address}) for node in nodes]
+    mechanisms = " and ".join(["netem"] * ("" in reasons) + ["userspace"] * any(reasons))
     for node, other in pairwise(nodes):
         shape = {"towards": [other.address], "shape": {"loss_percent": 100.0}}
         cluster.companion(node.name, "shaper", "shape", key="doctor", seed="", **shape)
@@ -108,9 +108,7 @@ def _shape(cluster: SshCluster) -> str:
     _expect(cluster, Links(lost), "")
     for node in nodes:
         cluster.dismiss(node.name, "shaper")
-    return _expect(
-        cluster, OPEN, "a program beside a node loses what it shall of what the node sends, and nothing else"
-    )
+    return _expect(cluster, OPEN, f"what shall be lost of what a node sends is lost, and nothing else ({mechanisms})")
 
 
 def _expect(cluster: SshCluster, links: Links, text: str) -> str:

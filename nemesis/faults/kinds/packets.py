@@ -6,8 +6,11 @@ from nemesis.faults.kinds.kind import Capability, FaultKind, targets
 from nemesis.faults.parameters import Parameter
 
 _PACKETS = frozenset({Capability.PACKETS})
-_HOW = "a routing rule takes the sender's packets for those nodes into a TUN device, and a program of ours sends them on as asked"
-_SEEN = "that program's own count of packets, and round trips measured from the sender while it holds"
+_HOW = (
+    "where the sender's kernel has netem and it can do exactly this, queues of the kernel's own; else a routing rule takes the packets for "
+    "those nodes into a TUN device, and a program of ours sends them on as asked"
+)
+_SEEN = "the count of packets of who shapes them, and round trips measured from the sender while it holds"
 
 _DIRECTION = Parameter(
     "direction",

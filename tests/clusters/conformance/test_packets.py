@@ -116,17 +116,17 @@ while True:
 
 
 class Peers:
-    """Nodes that run :data:`PEER`, and a shaper beside the first of them."""
+    """Nodes that run :data:`PEER`, and a shaper beside the first of them; :attr:`unable` is why it does without netem."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, by: str) -> None:
         self.lab = lab
         for name in lab.names:
             spec = lab.specs[name]
             lab.start(name, PEER, spec.address, str(spec.port))
         for name in lab.names:
             assert within(PATIENCE_S, lambda name=name: lab.ask(name, "waiting", 2.0) == "0"), lab.output(name)
-        settings = {"address": lab.specs["n1"].address}
-        lab.cluster.accompany("n1", "shaper", settings)
+        settings = {"address": lab.specs["n1"].address, "by": by}
+        self.unable = lab.cluster.accompany("n1", "shaper", settings)
 
     def call(self, node: str, verb: str, *arguments: object) -> Any:
         answer = self.lab.ask(node, " ".join(map(str, [verb, *arguments])))
@@ -136,19 +136,20 @@ class Peers:
     def address(self, node: str) -> str:
         return self.lab.specs[node].address
 
-    def shape(self, **shape: float | str) -> None:
-        """What n1 sends to n2."""
-        towards = [self.address("n2")]
-        self.lab.cluster.companion("n1", "shaper", "shape", key="a", towards=towards, shape=shape, seed="seed")
+    def shape(self, *, key: str = "a", to: tuple[str, ...] = ("n2",), **shape: float | str) -> str:
+        """What n1 sends to n2, or others; the answer is why it is not netem."""
+        towards = [self.address(node) for node in to]
+        asked = {"key": key, "towards": towards, "shape": shape, "seed": "seed"}
+        return str(self.lab.cluster.companion("n1", "shaper", "shape", **asked))
 
-    def clear(self) -> dict[str, Any]:
-        (counts,) = self.lab.cluster.companion("n1", "shaper", "clear", key="a").values()
-        return dict(counts)
+    def clear(self, key: str = "a") -> dict[str, Any]:
+        counts = self.lab.cluster.companion("n1", "shaper", "clear", key=key)
+        return dict(counts[self.address("n2")])
 
     def seen(self) -> int:
         """How many packets the shaper has met."""
-        (counts,) = self.lab.cluster.companion("n1", "shaper", "counts", key="a").values()
-        return int(counts["seen"])
+        counts = self.lab.cluster.companion("n1", "shaper", "counts", key="a")
+        return int(counts[self.address("n2")]["seen"])
 
     def sent(self) -> tuple[dict[str, Any], dict[str, int]]:
         """n1 sends datagrams to n2 under a shape, which then ends: its counts, and what has arrived."""
@@ -165,7 +166,17 @@ class Peers:
 
 @pytest.fixture
 def peers(lab: Lab) -> Iterator[Peers]:
-    made = Peers(lab)
+    made = Peers(lab, "userspace")
+    yield made
+    lab.cluster.dismiss("n1", "shaper")
+
+
+@pytest.fixture
+def by_netem(lab: Lab) -> Iterator[Peers]:
+    made = Peers(lab, "")
+    if made.unable:
+        lab.cluster.dismiss("n1", "shaper")
+        pytest.skip(made.unable)
     yield made
     lab.cluster.dismiss("n1", "shaper")
 
@@ -271,3 +282,81 @@ def test_what_a_relay_sends_is_shaped_too(peers: Peers) -> None:
     finally:
         for name in ("n1", "n2"):
             lab.cluster.dismiss(name, "relay")
+
+
+def test_netem_shapes_one_directed_link_where_the_kernel_has_it(by_netem: Peers) -> None:
+    peers = by_netem
+    n1, n2, n3 = (peers.address(node) for node in peers.lab.names)
+
+    for late in ({"delay_ms": 120}, {"delay_ms": LATE_MS, "jitter_ms": 10, "distribution": "pareto"}):
+        assert peers.shape(**late) == ""
+        assert peers.call("n1", "trips", n2, 5)[0] >= LATE_MS
+        assert peers.call("n1", "trips", n3, 5)[0] < LATE_MS
+        counts = peers.clear()
+        assert (counts["by"], counts["delayed"], counts["seen"]) == ("netem", 5, 5)
+        assert counts["echo_ms"][0] >= LATE_MS
+        assert counts["waiting"] > 0
+
+    assert peers.shape(delay_ms=30, jitter_ms=20, distribution="normal") == ""
+    assert peers.sent()[1] == {"all": COUNT, "distinct": COUNT, "late": 0}
+
+    for lossy in ({"loss_percent": 30}, {"loss_percent": 30, "loss_run": 3}):
+        assert peers.shape(**lossy) == ""
+        counts, got = peers.sent()
+        assert (counts["seen"], got["all"]) == (COUNT, COUNT - counts["lost"])
+        assert 0 < counts["lost"] < COUNT
+
+    assert peers.shape(duplicate_percent=30, to=("n2", "n3")) == ""
+    counts, got = peers.sent()
+    assert (got["distinct"], got["all"]) == (COUNT, COUNT + counts["duplicated"])
+    assert counts["duplicated"] > 0
+
+    assert peers.shape(reorder_percent=20, reorder_ms=20) == ""
+    counts, got = peers.sent()
+    assert (got["distinct"], got["all"]) == (COUNT, COUNT)
+    assert 0 < counts["reordered"] < COUNT
+    assert got["late"] > 0
+
+    assert peers.shape(rate_kbit=8_000) == ""
+    assert peers.call("n1", "transfer", n2, 400_000) > 0.38
+    assert peers.clear()["delayed"] > 0
+
+    assert peers.call("n1", "trips", n2, 5)[0] < LATE_MS
+    assert peers.call("n2", "trips", n1, 5)[0] < LATE_MS
+    peers.call("n1", "send", n2, COUNT, 0.2)
+    assert peers.arrived(COUNT) == {"all": COUNT, "distinct": COUNT, "late": 0}
+
+
+def test_what_netem_cannot_do_or_does_already_is_done_in_userspace_at_the_same_time(by_netem: Peers) -> None:
+    peers = by_netem
+    n2 = peers.address("n2")
+    assert peers.shape(delay_ms=LATE_MS) == ""
+    assert "another fault" in peers.shape(key="b", delay_ms=LATE_MS)
+    assert peers.call("n1", "trips", n2, 3)[0] >= 2 * LATE_MS
+    assert peers.clear()["by"] == "netem"
+    assert LATE_MS <= peers.call("n1", "trips", n2, 3)[0] < 2 * LATE_MS
+    assert peers.clear("b")["by"] == "userspace"
+
+    assert "overtake" in peers.shape(key="b", delay_ms=LATE_MS, reorder_percent=1, reorder_ms=1)
+    assert peers.shape(delay_ms=LATE_MS) == ""
+    assert peers.call("n1", "trips", n2, 3)[0] >= 2 * LATE_MS
+    assert peers.clear("b")["by"] == "userspace"
+    assert peers.call("n1", "trips", n2, 3)[0] >= LATE_MS
+    assert peers.clear()["seen"] == 6
+    assert "connection" in peers.shape(reset_every_ms=600_000)
+    peers.clear()
+    assert peers.call("n1", "trips", n2, 5)[0] < LATE_MS
+
+
+def test_what_waits_in_netem_arrives_when_it_is_due_and_its_queues_go_with_their_maker(by_netem: Peers) -> None:
+    peers, n2 = by_netem, by_netem.address("n2")
+    peers.shape(delay_ms=500)
+    peers.call("n1", "send", n2, 20, 0)
+    assert within(PATIENCE_S, lambda: peers.seen() == 20)
+    peers.clear()
+    assert peers.call("n1", "trips", n2, 3)[0] < LATE_MS
+    assert peers.arrived(20) == {"all": 20, "distinct": 20, "late": 0}
+
+    peers.shape(delay_ms=LATE_MS)
+    peers.lab.cluster.dismiss("n1", "shaper")
+    assert peers.call("n1", "trips", n2, 5)[0] < LATE_MS
