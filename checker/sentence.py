@@ -35,7 +35,7 @@ def run_sentence(
 def _invalid(tested: str, results: Sequence[CheckResult]) -> str:
     bad = [result for result in results if result.verdict is Verdict.INVALID]
     worst = sorted(bad, key=lambda result: result.kind is not Kind.SAFETY)[0]
-    kind = "breaks safety" if worst.kind is Kind.SAFETY else "breaks a bound of liveness"
+    kind = "breaks safety" if worst.kind is Kind.SAFETY else "breaks liveness"
     others = [result.check for result in bad if result is not worst]
     also = f" Also violated: {', '.join(others)}." if others else ""
     return f"{tested} {kind} ({worst.check}): {worst.anomalies[0].message}{also}"

@@ -82,7 +82,7 @@ async def restore_voters(field: Field) -> Effect:
         known = field.watch.current_leader()
         if known is not None and listed:
             change = _next_change(field, listed, wanted)
-            done.append((await _change(field, known[0], *change))[0])
+            done.append((await change_voter(field, known[0], *change))[0])
         await asyncio.sleep(_PAUSE_S)
     listed_text = ", ".join(sorted(field.watch.voters())) or "nobody leads"
     return Effect(False, f"the voters are not those of the beginning ({listed_text}); {'; '.join(map(str, done[-4:]))}")
@@ -108,13 +108,13 @@ async def _ask(field: Field, aim: Aim, asked: list[tuple[str, str]], *, least: i
     """Ask for all changes at once; verified when the leader listed at least ``least`` of them afterwards."""
     leader = aim.leader or ""
     overlaps = field.in_force.overlaps(aim.lane)
-    changes = await asyncio.gather(*(_change(field, leader, action, field.voter(node)) for action, node in asked))
+    changes = await asyncio.gather(*(change_voter(field, leader, action, field.voter(node)) for action, node in asked))
     told = "; ".join(str(change) for change, _ in changes)
     happened = sum(listed or (overlaps and change.asked) for change, listed in changes)
     return Effect(happened >= least, f"{told}; another fault was in force" if overlaps else told)
 
 
-async def _change(field: Field, leader: str, action: str, voter: Voter) -> tuple[Change, bool]:
+async def change_voter(field: Field, leader: str, action: str, voter: Voter) -> tuple[Change, bool]:
     """Ask for one change; what came of it, and whether a leader lists the voters so."""
     changes = _changes(field)
     ask = changes.add if action == "add" else changes.remove

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from clusters.backends.companions.shape import Shape
+from nemesis.faults.acknowledgement import LateAcknowledgement
 from nemesis.faults.amnesia import WipeBehindLaggards
 from nemesis.faults.catalogue import CATALOGUE
 from nemesis.faults.clock import ClockBackWithoutLeader, ClockDrift, ClockJump, ClockStrobe
@@ -94,6 +95,7 @@ MAKERS: dict[str, Make] = {
     "clock-back-without-leader": lambda v: ClockBackWithoutLeader(v["offset_ms"]),
     "add-voter": lambda v: ChangeVoters("add", v["targets"]),
     "remove-voter": lambda v: ChangeVoters("remove", v["targets"]),
+    "late-acknowledgement": lambda _: LateAcknowledgement(),
     "concurrent-changes": lambda v: ChangeVoters("both", v["targets"]),
 }
 

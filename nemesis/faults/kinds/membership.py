@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemesis.faults.kinds.kind import FaultKind, targets
+from nemesis.faults.kinds.kind import Capability, FaultKind, targets
 
 _LISTED = "the answer (installed, refused or unknown), and the voters that whoever leads then lists"
 
@@ -34,5 +34,13 @@ MEMBERSHIP_FAULTS = (
         _LISTED,
         frozenset(),
         (targets("follower"),),
+    ),
+    FaultKind(
+        "late-acknowledgement",
+        "membership",
+        "holds a follower's answer to the leader's BeginQuorumEpoch until the follower is no voter any more",
+        "a relay beside each node, which loses the follower's fetches, so that the leader asks it; RemoveRaftVoter to the leader (KIP-853)",
+        "the relay's own account of the answer that it held and delivered, and the voters that the leader listed in between",
+        frozenset({Capability.RELAY, Capability.PROCESSES}),
     ),
 )
