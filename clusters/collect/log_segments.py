@@ -71,7 +71,7 @@ def read_log(directory: Path, decode: Decode) -> Log:
     """Read all segments of a partition's directory, e.g. ``__cluster_metadata-0``.
 
     Raises Problem ``foreign-log-segment`` for a file that holds no batches, ``damaged-log-segment`` where a batch that was once
-    whole is not any more, and ``foreign-record`` for records that are not the candidate's.
+    whole is not any more or stands behind later offsets, and ``foreign-record`` for records that are not the candidate's.
     """
     log = Log(LogColumns())
     segments = sorted(directory.glob("*.log"))
@@ -103,6 +103,13 @@ def _read_segment(log: Log, path: Path, decode: Decode, *, last: bool) -> None:
             )
         log.torn = f"{path.name}: {scan.problem}; {len(data) - scan.valid_bytes} bytes cut off"
     for batch in scan.batches:
+        # No checksum covers a batch's own offset.
+        if log.end is not None and batch.base_offset < log.end:
+            raise Problem(
+                "damaged-log-segment",
+                f"{path} is damaged: a batch at offset {batch.base_offset} stands behind offset {log.end - 1}.",
+                "Its records cannot be trusted; see the node's disk and its output.",
+            )
         try:
             add_batch(log.columns, batch, decode)
         except WireError as error:

@@ -37,7 +37,7 @@ VOTERS: tuple[Planned, ...] = (
     ("restart", 0.3, {"targets": "n2"}),
     ("restore-old-disk", 1.2, {"targets": "n2"}),
     ("wipe", 0.3, {"targets": "n3"}),
-    ("flapping", 2.0, {"targets": "leader", "cut_ms": 200, "open_ms": 150}),
+    ("flapping", 3.0, {"targets": "leader", "cut_ms": 100, "open_ms": 100}),
 )
 CRASHING: tuple[Planned, ...] = (
     ("crash-loop", 3.0, {"targets": "n4", "up_ms": 500}),
@@ -49,7 +49,7 @@ CRASHING: tuple[Planned, ...] = (
     ("flip-bits", 0.3, {"targets": "n4", "file": "segment", "bits": 3}),
 )
 PRESSED: tuple[Planned, ...] = (
-    ("cpu-pressure", 1.5, {"targets": "n5", "burners": 6}),
+    ("cpu-pressure", 2.5, {"targets": "n5", "burners": 6}),
     ("drop-rpc", 0.8, {"api": "Fetch", "to": "n5"}),
     ("delay-rpc", 1.2, {"api": "Fetch", "to": "n5", "delay_ms": 200}),
     ("close-rpc", 0.8, {"api": "Fetch", "to": "n5"}),

@@ -194,16 +194,19 @@ def apart(times: list[int]) -> list[int]:
 
 @pytest.mark.shows("delay-rpc")
 def test_a_node_whose_answers_are_late_appends_no_more_often_than_they_come(lived: Lived) -> None:
-    times = lived.appended("n5", lived.verified("delay-rpc"))
-    assert not [each for each in apart(times) if each < NS * 19 // 100]
+    row = lived.verified("delay-rpc")
+    answers = (row["ended_ns"] - row["started_ns"]) // (NS // 5) + 1
+    assert len(apart(lived.appended("n5", row))) <= 2 * answers, (
+        "it may wait for one leader's answer, and for the next one's"
+    )
 
 
 @pytest.mark.shows("close-rpc")
-def test_a_node_whose_answers_reset_its_connection_gets_one_on_each(lived: Lived) -> None:
+def test_a_node_whose_answers_reset_its_connection_goes_from_one_to_the_next(lived: Lived) -> None:
     row = lived.verified("close-rpc")
     assert lived.appended("n5", row) == []
     answered = [each["connection"] for each in lived.said(row, dst="n5", api="Fetch", kind="response")]
-    assert len(set(answered)) == len(answered)
+    assert len(answered) <= 2 * len(set(answered)), "it has two requests on its way at most"
 
 
 @pytest.mark.shows("duplicate-rpc")

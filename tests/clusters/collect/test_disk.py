@@ -128,6 +128,15 @@ def test_a_torn_segment_that_is_not_the_last_is_damage(log_directory):
     assert first.name in caught.value.what
 
 
+def test_a_batch_that_stands_behind_later_offsets_is_damage(log_directory):
+    """A bit of its base offset has flipped, which no checksum covers."""
+    (first, *_) = sorted(log_directory.glob("*.log"))
+    first.write_bytes(LEADER_CHANGE + data(5, 1, 10) + data(2, 1, 11))
+    with pytest.raises(Problem, match="offset 2 stands behind offset 5") as caught:
+        read_log(log_directory, decode)
+    assert caught.value.slug == "damaged-log-segment"
+
+
 @pytest.mark.parametrize(
     "content", [b"not a log at all, but some text that is longer than a header of a batch", b"\x7fELF" * 40]
 )

@@ -78,7 +78,7 @@ def test_links_nodes_and_leaks_as_an_ordinary_user(surrounding: str, chosen: str
     if refusal.returncode:
         pytest.skip(f"the kernel gives ordinary users no user namespaces: {refusal.stderr.strip() or 'unshare fails'}")
     tests = "/mnt/project/tests/clusters"
-    common = [f"{tests}/conformance/test_{part}.py" for part in ("links", "nodes", "leaks")]
+    common = [f"{tests}/conformance/test_{part}.py" for part in ("links", "nodes", "leaks", "preload", "relays")]
     own = [f"{tests}/local/test_local_{part}.py" for part in ("links", "nodes", "leaks", "packets")]
     ran = run_as_user([*TESTS, "-k", chosen, *common, *own], surrounding)
     assert ran.returncode == 0, ran.stdout + ran.stderr
