@@ -229,8 +229,16 @@ def _failed(suite: SuiteUnderWay, position: int, why: str, began: float) -> Suit
     return msgspec.structs.replace(suite.record.runs[position], failed=why, seconds=round(time.monotonic() - began, 1))
 
 
+def _told(run: SuiteRun) -> str:
+    """Verdict and weight; the weight alone where there is no verdict."""
+    weight = meaning(run)
+    if run.verdict is None:
+        return weight
+    return f"{run.verdict} ({weight})" if weight else run.verdict
+
+
 def _line(run: SuiteRun) -> str:
-    told = " ".join(filter(None, (run.verdict or "", meaning(run) and f"({meaning(run)})"))) or "stopped"
+    told = _told(run)
     return f"{told.upper() if run.verdict else told}: {run.failed or run.sentence or run.skipped or run.scenario}"
 
 
@@ -255,8 +263,7 @@ def _conclude(suite: SuiteUnderWay, *, junit: Path | None, as_json: bool) -> Exi
         return code
     print()
     for run in record.runs:
-        told = " ".join(filter(None, (run.verdict or "", meaning(run) and f"({meaning(run)})")))
-        print(f"  {told:<34} {run.scenario} on {run.candidate}")
+        print(f"  {_told(run):<34} {run.scenario} on {run.candidate}")
     for what, value in (("summary", summary), ("junit", junit or xml), ("repeat", command), ("resume", resume)):
         if value:
             print(f"  {what + ':':<9}{value}")
@@ -280,7 +287,7 @@ def _entry(folder: Path, run: SuiteRun) -> SuiteEntry:
         seed=run.seed,
         verdict=run.verdict,
         weight=weigh(run).value,
-        meaning=meaning(run),
+        meaning="" if weigh(run) is Weight.OPEN else meaning(run),
         said=run.failed or run.skipped or run.sentence or "The suite was stopped before it.",
         hazard=run.known_hazard,
         run=None if run.run is None else folder / run.run,
