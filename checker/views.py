@@ -6,7 +6,9 @@ high watermark *h* states that the records of *its own log* below *h* are commit
 * ``claimed``: for each copy of a node's disk, the highest high watermark that this *identity* had reported before the copy was
   taken: its own events, answers in which it claimed leadership, its own mark on the records. Records below it on that copy are
   committed. Copies are taken when a process has ended, so all events of that incarnation come before; answers are ordered by
-  the controller's clock, on which both were recorded. A wiped disk is another identity and inherits nothing.
+  the controller's clock, on which both were recorded. A wiped disk is another identity and inherits nothing, and nor does a
+  disk whose log a fault has changed (:mod:`checker.remembered`). A voter reports a high watermark over records that it has
+  synced, so a power cut takes nothing from these claims.
 * ``epochs``: for each epoch, the highest high watermark that its *leader* reported, and where the epoch begins (its LeaderChange
   record on any disk, or the leader's first append). All records below that high watermark were in that leader's log, so
   they are of its epoch or older ones; the leader of a later epoch has them all. Therefore an epoch that begins below the high
@@ -19,6 +21,8 @@ records on disks at offsets where any two disks differ: uncommitted tails, mostl
 
 from __future__ import annotations
 
+from checker.remembered import VIEWS as REMEMBERED
+from checker.remembered import damages
 from checker.tables import Tables
 
 _EVENTS = "SELECT *, concat_ws('/', node, directory_id) AS identity FROM node_events"
@@ -36,7 +40,13 @@ GROUP BY run_id, node, identity, collection, epoch
 """
 """for each copy of a disk, where each epoch begins and ends: what most checks of logs need of millions of records"""
 
-_COPIES = """
+_COPIES = f"""
+SELECT *, concat(identity, '#', log_damaged) AS log_memory
+FROM (
+SELECT b.*, {damages("log", "coalesce(d.ts_ns <= b.ts_ns, b.final)")} AS log_damaged,
+       CASE WHEN m.log IS NOT NULL
+            THEN array_max(transform(filter(m.log, d -> coalesce(d.ts_ns <= b.ts_ns, b.final)), d -> d.ts_ns)) END AS damaged_ns
+FROM (
 SELECT run_id, node, identity, collection,
        coalesce(bool_or(final), false) AS final, max(incarnation) AS incarnation, max(ts_ns) AS ts_ns,
        min(log_start) AS log_start, max(log_end) AS log_end
@@ -49,15 +59,18 @@ FROM (
     FROM stored_states
 )
 GROUP BY run_id, node, identity, collection
+) AS b
+LEFT JOIN damages AS m ON m.run_id = b.run_id AND m.node = b.node
+)
 """
-"""one row a copy of a disk: whose, of which incarnation, when, from where to where its log goes"""
+"""one row a copy of a disk: whose, of which incarnation, when, from where to where its log goes, and when a fault last changed that"""
 
 _CLAIMS = """
-SELECT run_id, node, identity, incarnation, CAST(NULL AS BIGINT) AS asked_ns, max(ts_ns) AS ts_ns, epoch,
+SELECT run_id, node, log_memory, incarnation, CAST(NULL AS BIGINT) AS asked_ns, max(ts_ns) AS ts_ns, epoch,
        state = 'leader' AS leading, max(high_watermark) AS high_watermark, 'node_events' AS source
-FROM events
+FROM remembered_events
 WHERE kind = 'high_watermark' AND high_watermark >= 0
-GROUP BY run_id, node, identity, incarnation, epoch, state = 'leader'
+GROUP BY run_id, node, log_memory, incarnation, epoch, state = 'leader'
 UNION ALL
 SELECT run_id, node, CAST(NULL AS STRING), CAST(NULL AS INT), asked_ns, ts_ns, epoch, true, high_watermark, 'quorum_samples'
 FROM quorum_samples
@@ -69,15 +82,16 @@ _BIRTHS = """
 SELECT run_id, node, concat_ws('/', node, directory_id) AS identity,
        CASE WHEN row_number() OVER (PARTITION BY run_id, node ORDER BY min(ts_ns)
                                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) = 1
-            THEN CAST(-1 AS BIGINT) ELSE min(ts_ns) END AS since_ns
+            THEN CAST(-1 AS BIGINT) ELSE min(ts_ns) END AS since_ns,
+       collect_list(CASE WHEN kind = 'swap' THEN ts_ns END) AS swaps
 FROM lifecycle
-WHERE kind IN ('format', 'start')
+WHERE kind IN ('format', 'start', 'swap')
 GROUP BY run_id, node, directory_id
 """
-"""since when a node had which identity; the first it had from the beginning"""
+"""since when a node had which identity, and when its disk was taken out and came back; the first it had from the beginning"""
 
 _CLAIMED = """
-SELECT c.run_id, c.node, c.identity, c.collection, c.final, c.log_start, c.log_end,
+SELECT c.run_id, c.node, c.identity, c.collection, c.final, c.ts_ns, c.log_start, c.log_end, c.log_damaged,
        max(h.high_watermark) AS high_watermark,
        max_by(struct(h.source AS table, h.node, h.epoch, h.high_watermark, h.ts_ns), h.high_watermark) AS claim
 FROM copies AS c
@@ -85,9 +99,10 @@ LEFT JOIN births AS b ON b.run_id = c.run_id AND b.node = c.node AND b.identity 
 INNER JOIN claims AS h
     ON h.run_id = c.run_id AND h.node = c.node
    AND CASE WHEN h.source = 'node_events'
-            THEN h.identity = c.identity AND (h.incarnation <= c.incarnation OR c.final)
-            ELSE h.asked_ns >= coalesce(b.since_ns, -1) AND (h.ts_ns <= c.ts_ns OR c.final) END
-GROUP BY c.run_id, c.node, c.identity, c.collection, c.final, c.log_start, c.log_end
+            THEN h.log_memory = c.log_memory AND (h.incarnation <= c.incarnation OR c.final)
+            ELSE h.asked_ns >= greatest(b.since_ns, c.damaged_ns, -1) AND (h.ts_ns <= c.ts_ns OR c.final)
+                 AND coalesce(size(filter(b.swaps, t -> t <= h.asked_ns)) % 2, 0) <= 0 END
+GROUP BY c.run_id, c.node, c.identity, c.collection, c.final, c.ts_ns, c.log_start, c.log_end, c.log_damaged
 """
 
 _EPOCH_BEGINS = """
@@ -134,17 +149,20 @@ GROUP BY run_id, offset
 _CONTESTED = """
 SELECT d.run_id, d.node, d.identity, d.collection, d.final, d.offset, d.epoch, d.kind, d.checksum, d.f, d.key, d.value,
        coalesce(d.offset < c.high_watermark, false) OR coalesce(d.below_high_watermark, false) AS committed,
-       c.claim
+       c.claim, k.log_memory
 FROM disk AS d
 INNER JOIN (SELECT run_id, offset FROM offsets WHERE differ) AS o ON o.run_id = d.run_id AND o.offset = d.offset
 LEFT JOIN claimed AS c
     ON c.run_id = d.run_id AND c.node = d.node AND c.identity = d.identity AND c.collection = d.collection
+LEFT JOIN copies AS k
+    ON k.run_id = d.run_id AND k.node = d.node AND k.identity = d.identity AND k.collection = d.collection
 """
 
 _VIEWS = (
     ("events", _EVENTS, False),
     ("disk", _DISK, False),
     ("stored_states", _STATES, False),
+    *REMEMBERED,
     ("epoch_ranges", _EPOCH_RANGES, True),
     ("copies", _COPIES, True),
     ("claims", _CLAIMS, True),

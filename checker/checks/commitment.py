@@ -9,7 +9,8 @@ that an older epoch's leader reported, or its log holds another record at a comm
 *committed-truncation.* A node truncates below a high watermark that it had reported itself; or removes a record that was
 committed in no later epoch than the one it was in when it truncated (that epoch's leader has the record, so no diverging
 answer can have asked for it; a record that only a later leader committed may have been removed before: that is legal); or the
-log on a later copy of its disk ends below, or differs from, what it had reported as committed.
+log on a later copy of its disk ends below, or differs from, what it had reported as committed. A log that a fault has changed
+is held to nothing from before (:mod:`checker.remembered`), and an observer's need not survive a power cut.
 
 Blind: records that were committed and reported by nobody.
 """
@@ -195,17 +196,17 @@ history AS (
                       {witness("node_events", "node", "incarnation", "seq", "ts_ns", "kind", "epoch", "high_watermark")} END,
                   CASE WHEN kind = 'high_watermark' THEN high_watermark END) OVER past AS report,
            max(CASE WHEN kind IN ('start', 'state') THEN epoch END) OVER past AS own_epoch
-    FROM events
+    FROM remembered_events
     WHERE kind IN ('high_watermark', 'truncate', 'start', 'state')
-    WINDOW past AS (PARTITION BY run_id, identity ORDER BY incarnation, seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    WINDOW past AS (PARTITION BY run_id, log_memory ORDER BY incarnation, seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
 truncations AS (SELECT * FROM history WHERE kind = 'truncate'),
 removed AS (
     SELECT a.run_id, a.identity, a.offset, a.end_offset, a.epoch, {_APPEND} AS append,
            min_by(struct(t.own_epoch, {_TRUNCATION} AS proof, t.offset), t.place) AS cut
-    FROM events AS a
+    FROM remembered_events AS a
     INNER JOIN truncations AS t
-        ON t.run_id = a.run_id AND t.identity = a.identity AND t.offset < a.end_offset
+        ON t.run_id = a.run_id AND t.log_memory = a.log_memory AND t.offset < a.end_offset
        AND t.place > struct(a.incarnation, a.seq)
     WHERE a.kind = 'append'
     GROUP BY a.run_id, a.identity, a.node, a.incarnation, a.seq, a.kind, a.offset, a.end_offset, a.epoch, a.checksum
@@ -225,6 +226,11 @@ removed_committed AS (
     INNER JOIN epochs AS e ON e.run_id = d.run_id AND e.high_watermark > d.offset
     GROUP BY r.run_id, r.identity, d.offset, d.epoch
     HAVING min(e.epoch) <= max(r.cut.own_epoch)
+),
+observers_cut AS (
+    SELECT l.run_id, l.node, l.ts_ns
+    FROM lifecycle AS l INNER JOIN runs AS r ON r.run_id = l.run_id
+    WHERE l.kind = 'power-cut' AND NOT array_contains(r.voters, l.node) AND NOT r.voters_change
 )"""
 
 
@@ -248,7 +254,8 @@ def _find_truncation(tables: Tables) -> DataFrame:
             SELECT run_id, concat(identity, ' copy ', collection), claim.epoch, log_end, NULL,
                    to_json(struct('short' AS rule, high_watermark AS reported, log_end)),
                    array(to_json(claim), to_json(struct('quorum_states' AS table, node, collection, log_start, log_end)))
-            FROM claimed
+            FROM claimed AS c
+            LEFT ANTI JOIN observers_cut AS p ON p.run_id = c.run_id AND p.node = c.node AND p.ts_ns <= coalesce(c.ts_ns, p.ts_ns)
             WHERE log_end < high_watermark
             UNION ALL
             SELECT c.run_id, concat(c.identity, ' offset ', min(c.offset), ' rewritten'), max(o.epoch), min(c.offset), NULL,
@@ -256,7 +263,7 @@ def _find_truncation(tables: Tables) -> DataFrame:
             FROM contested AS c
             INNER JOIN contested AS o
                 ON o.run_id = c.run_id AND o.identity = c.identity AND o.offset = c.offset AND o.collection > c.collection
-               AND (o.epoch <> c.epoch OR o.checksum <> c.checksum)
+               AND o.log_memory = c.log_memory AND (o.epoch <> c.epoch OR o.checksum <> c.checksum)
             WHERE c.committed
             GROUP BY c.run_id, c.identity""",
         tally="""

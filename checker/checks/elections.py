@@ -6,7 +6,8 @@ two nodes, nor for two disks of one node. An error answer is no claim (Kafka's f
 of a deposed leader carries its own, older epoch. What nodes tell each other counts too: BeginQuorumEpoch and EndQuorumEpoch are
 sent by the epoch's leader, and answers to Vote, Fetch and the like name the leader of the epoch that they name.
 
-*leader-not-resumed.* A leader that restarts comes back resigned (S853-2): no identity leads one epoch in two incarnations.
+*leader-not-resumed.* A leader that restarts comes back resigned (S853-2): no identity leads one epoch in two incarnations, unless a
+fault has made it forget that it did (:mod:`checker.remembered`).
 
 Blind: leaders that nobody saw and that wrote nothing.
 """
@@ -107,12 +108,12 @@ ONE_LEADER_PER_EPOCH = Check(
 
 def _find_not_resumed(tables: Tables) -> DataFrame:
     return tables.findings(
-        given="led AS (SELECT * FROM events WHERE kind = 'state' AND state = 'leader')",
+        given="led AS (SELECT * FROM remembered_events WHERE kind = 'state' AND state = 'leader')",
         anomalies=f"""
             SELECT run_id, concat(identity, ' epoch ', epoch) AS subject, epoch, NULL AS offset, {NO_ANOMALY_COLUMNS},
                    array(min_by({_EVENT}, struct(incarnation, seq)), max_by({_EVENT}, struct(incarnation, seq))) AS witness
             FROM led
-            GROUP BY run_id, identity, epoch
+            GROUP BY run_id, identity, promises_memory, epoch
             HAVING min(incarnation) <> max(incarnation)""",
         tally="""
             SELECT s.run_id, sum(s.events) AS evidence_rows, count(DISTINCT CASE WHEN l.identity IS NOT NULL THEN s.born END)

@@ -1,6 +1,7 @@
 """Epochs: the epoch of an identity never falls, neither while it runs nor over its restarts (KIP-595, R650-5).
 
-In the order of one identity's own events (incarnation, sequence) and of the copies of its disk. A wiped disk is another identity.
+In the order of one identity's own events (incarnation, sequence) and of the copies of its disk. A wiped disk is another identity, and a
+disk whose promises a fault has changed another memory (:mod:`checker.remembered`).
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ _STORED = witness("quorum_states", "node", "directory_id", "incarnation", "colle
 
 _SEQUENCE = f"""
 told AS (
-    SELECT run_id, node, identity, 'events' AS source, CAST(incarnation AS BIGINT) AS major, seq AS minor, incarnation, epoch,
+    SELECT run_id, node, identity, promises_memory, 'events' AS source,
+           CAST(incarnation AS BIGINT) AS major, seq AS minor, incarnation, epoch,
            {_EVENT} AS proof
-    FROM events
+    FROM remembered_events
     WHERE epoch IS NOT NULL
       AND (kind IN ('start', 'state') OR (kind = 'vote' AND granted AND NOT coalesce(pre_vote, false)))
     UNION ALL
-    SELECT run_id, node, identity, 'states', CAST(collection AS BIGINT), 0, incarnation, epoch, {_STORED}
-    FROM stored_states
+    SELECT run_id, node, identity, promises_memory, 'states', CAST(collection AS BIGINT), 0, incarnation, epoch, {_STORED}
+    FROM remembered_states
     WHERE epoch IS NOT NULL AND problem IS NULL
 ),
 steps AS (
     SELECT *, lag(epoch) OVER steps AS previous_epoch, lag(proof) OVER steps AS previous_proof,
            lag(incarnation) OVER steps AS previous_incarnation
     FROM told
-    WINDOW steps AS (PARTITION BY run_id, identity, source ORDER BY major, minor)
+    WINDOW steps AS (PARTITION BY run_id, promises_memory, source ORDER BY major, minor)
 )"""
 
 

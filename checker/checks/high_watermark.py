@@ -10,7 +10,7 @@ full identity, has log ends of at least *h*: the leader itself, if it is a voter
 this epoch and incarnation. Observers and strangers do not count.
 
 *high-watermark-monotone*. A leader's high watermark does not fall within its epoch. Answers are compared only where one had
-arrived before the other was asked for.
+arrived before the other was asked for. What a fault has made a node forget, it may lead again (:mod:`checker.remembered`).
 
 *applied-below-high-watermark* (X650-5). What a state machine has applied, and what a read shows, is below the node's own high
 watermark at that moment.
@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from checker.check import Check, Finding
+from checker.remembered import damages
 from checker.verdict import Kind
 from checker.wording import NO_ANOMALY_COLUMNS, at, node_of, witness
 
@@ -151,22 +152,25 @@ HIGH_WATERMARK_SUPPORTED = Check(
     sentence=_say_supported,
 )
 
-_SAMPLE = witness("quorum_samples", "node", "asked_ns", "ts_ns", "epoch", "high_watermark")
+_SAMPLE = witness("quorum_samples", "node", "asked_ns", "ts_ns", "epoch", "high_watermark", alias="b")
 
 _SERIES = f"""
 series AS (
-    SELECT run_id, identity AS who, epoch, high_watermark, 'events' AS source, CAST(incarnation AS BIGINT) AS major, seq AS minor,
+    SELECT run_id, identity AS who, promises_damaged, epoch, high_watermark, 'events' AS source,
+           CAST(incarnation AS BIGINT) AS major, seq AS minor,
            CAST(NULL AS BIGINT) AS asked_ns, CAST(NULL AS BIGINT) AS ts_ns, {_MOVE} AS proof
-    FROM events WHERE kind = 'high_watermark' AND state = 'leader'
+    FROM remembered_events WHERE kind = 'high_watermark' AND state = 'leader'
     UNION ALL
-    SELECT run_id, node, epoch, high_watermark, 'samples', ts_ns, 0, asked_ns, ts_ns, {_SAMPLE}
-    FROM quorum_samples WHERE claims_leadership AND error IS NULL AND high_watermark >= 0
+    SELECT b.run_id, b.node, {damages("promises", "d.ts_ns <= b.ts_ns", identity="b.node")}, epoch, high_watermark, 'samples', ts_ns, 0,
+           asked_ns, ts_ns, {_SAMPLE}
+    FROM quorum_samples AS b LEFT JOIN damages AS m ON m.run_id = b.run_id AND m.node = b.node
+    WHERE claims_leadership AND error IS NULL AND high_watermark >= 0
 ),
 steps AS (
     SELECT *, lag(high_watermark) OVER steps AS previous, lag(ts_ns) OVER steps AS previous_ts_ns,
            lag(proof) OVER steps AS previous_proof
     FROM series
-    WINDOW steps AS (PARTITION BY run_id, who, epoch, source ORDER BY major, minor)
+    WINDOW steps AS (PARTITION BY run_id, who, promises_damaged, epoch, source ORDER BY major, minor)
 )"""
 
 

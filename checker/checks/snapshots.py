@@ -1,8 +1,8 @@
 """Snapshots and state: a snapshot is the committed prefix up to its end offset, the same on every node (KIP-630).
 
 *snapshot-prefix.* A complete snapshot ends at or below the high watermark that its node had reported (judged where the node's
-own trace tells every high watermark), with a record of its epoch; and whoever has applied the log up to one offset, by itself
-or from a snapshot, has the same state: equal digests at equal offsets.
+own trace tells every high watermark, and no fault has changed its log), with a record of its epoch; and whoever has applied the log up
+to one offset, by itself or from a snapshot, has the same state: equal digests at equal offsets.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def _find(tables: Tables) -> DataFrame:
             INNER JOIN runs AS r ON r.run_id = s.run_id AND array_contains(r.promises, 'node-trace')
             INNER JOIN claimed AS k
                 ON k.run_id = s.run_id AND k.node = s.node AND k.identity = s.identity AND k.collection = s.collection
+               AND k.log_damaged = 0
             GROUP BY s.run_id, s.identity, s.epoch, s.end_offset
             HAVING max(k.high_watermark) < s.end_offset
             UNION ALL

@@ -3,14 +3,14 @@
 *one-vote-per-epoch.* Granted votes (pre-votes are none), a candidate's vote for itself, what is stored, and what was said: the granting
 answer on its way, whether it arrived or not, and a candidate's request, which says that it votes for itself. No voter has votes for
 two candidates in one epoch. The voter is the pair of node and directory id where the candidate promises identities, else
-the node.
+the node. Here and below, nobody is held to what a fault has changed on its disk (:mod:`checker.remembered`); a power cut changes
+nothing that was synced.
 
 *vote-durable* (S853-1). Copies of ``quorum-state`` taken after a process ended, and what the next incarnation recovered, against what
 the process had done: the epoch is not lower than the highest it had entered, and while the epoch's leader is not known the
 vote is there (Kafka drops the vote on disk once it is: that is no loss, a known leader forbids further votes; a candidate that
 promises ``durable-votes`` keeps it all the same). A file that cannot be read says nothing, unless a fault of the run had damaged
-that disk; a power cut damages none. What a process
-did last before a kill may not have been stored yet, and no other node can have seen it: such a row is not used.
+it. What a process did last before a kill may not have been stored yet, and no other node can have seen it: such a row is not used.
 
 *vote-up-to-date* (S853-4, R650-12). A vote or pre-vote goes to a candidate whose last (epoch, end offset) is not behind the voter's.
 """
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from checker.check import Check, Finding
+from checker.remembered import damages
 from checker.verdict import Kind
 from checker.wording import NO_ANOMALY_COLUMNS, at, node_of, witness
 
@@ -81,20 +82,22 @@ _SAID = witness(
 
 _CAST_VOTES = f"""
 cast_votes AS (
-    SELECT run_id, node, identity, epoch, peer, peer_directory_id, 1 AS rank, {_VOTE} AS proof
-    FROM events WHERE kind = 'vote' AND granted AND NOT coalesce(pre_vote, false) AND peer IS NOT NULL
+    SELECT run_id, node, identity, epoch, peer, peer_directory_id, 1 AS rank, {_VOTE} AS proof, promises_damaged,
+           CAST(NULL AS BIGINT) AS said_ns
+    FROM remembered_events WHERE kind = 'vote' AND granted AND NOT coalesce(pre_vote, false) AND peer IS NOT NULL
     UNION ALL
-    SELECT run_id, node, identity, epoch, node, directory_id, 2, {_STATE}
-    FROM events WHERE kind = 'state' AND state = 'candidate'
+    SELECT run_id, node, identity, epoch, node, directory_id, 2, {_STATE}, promises_damaged, NULL
+    FROM remembered_events WHERE kind = 'state' AND state = 'candidate'
     UNION ALL
-    SELECT run_id, node, identity, epoch, voted_for, CAST(NULL AS STRING), 3, {_STATE}
-    FROM events WHERE kind IN ('start', 'state') AND voted_for IS NOT NULL
+    SELECT run_id, node, identity, epoch, voted_for, CAST(NULL AS STRING), 3, {_STATE}, promises_damaged, NULL
+    FROM remembered_events WHERE kind IN ('start', 'state') AND voted_for IS NOT NULL
     UNION ALL
-    SELECT run_id, node, identity, epoch, voted_for, voted_for_directory_id, 4, {_STORED}
-    FROM stored_states WHERE voted_for IS NOT NULL
+    SELECT run_id, node, identity, epoch, voted_for, voted_for_directory_id, 4, {_STORED}, promises_damaged, NULL
+    FROM remembered_states WHERE voted_for IS NOT NULL
     UNION ALL
     SELECT v.run_id, v.src, concat_ws('/', v.src, CASE v.kind WHEN 'request' THEN v.replica_directory_id ELSE v.voter_directory_id END),
-           CASE v.kind WHEN 'request' THEN v.epoch ELSE v.asked_epoch END, v.replica, v.replica_directory_id, 5, {_SAID}
+           CASE v.kind WHEN 'request' THEN v.epoch ELSE v.asked_epoch END, v.replica, v.replica_directory_id, 5, {_SAID},
+           CAST(NULL AS INT), v.ts_ns
     FROM rpcs AS v
     LEFT ANTI JOIN lifecycle AS l
         ON l.run_id = v.run_id AND l.node = v.src AND l.kind = 'wipe' AND v.voter_directory_id IS NULL
@@ -102,8 +105,11 @@ cast_votes AS (
       AND (v.kind = 'request' AND v.replica = v.src OR v.kind = 'response' AND v.granted)
 ),
 voters AS (
-    SELECT v.*, CASE WHEN array_contains(r.promises, 'directory-identity') THEN v.identity ELSE v.node END AS voter
-    FROM cast_votes AS v INNER JOIN runs AS r ON r.run_id = v.run_id
+    SELECT b.*, CASE WHEN array_contains(r.promises, 'directory-identity') THEN b.identity ELSE b.node END AS voter,
+           coalesce(b.promises_damaged, {damages("promises", "d.ts_ns <= b.said_ns")}) AS forgot
+    FROM cast_votes AS b
+    INNER JOIN runs AS r ON r.run_id = b.run_id
+    LEFT JOIN damages AS m ON m.run_id = b.run_id AND m.node = b.node
 )"""
 
 
@@ -116,7 +122,7 @@ def _find_one_vote(tables: Tables) -> DataFrame:
                         THEN array(min_by(proof, struct(peer, rank)), max_by(proof, struct(peer, -rank)))
                         ELSE array(min_by(proof, peer_directory_id), max_by(proof, peer_directory_id)) END AS witness
             FROM voters
-            GROUP BY run_id, voter, epoch
+            GROUP BY run_id, voter, forgot, epoch
             HAVING min(peer) <> max(peer) OR min(peer_directory_id) <> max(peer_directory_id)""",
         tally="""
             SELECT run_id, count(*) AS evidence_rows, count(DISTINCT voter, epoch) AS exercised, NULL AS unknown, NULL AS metrics
@@ -160,28 +166,25 @@ _SURE_NS = 1_000_000_000
 
 _RECOVERED = f"""
 done AS (
-    SELECT run_id, identity, incarnation, seq, ts_ns, epoch,
+    SELECT run_id, promises_memory, incarnation, seq, ts_ns, epoch,
            CASE WHEN kind = 'vote' THEN peer WHEN state = 'candidate' THEN node END AS candidate,
            {_VOTE} AS proof,
-           max(seq) OVER (PARTITION BY run_id, identity, incarnation
+           max(seq) OVER (PARTITION BY run_id, promises_memory, incarnation
                           ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS last_seq
-    FROM events
+    FROM remembered_events
     WHERE (kind IN ('start', 'state') AND epoch IS NOT NULL)
        OR (kind = 'vote' AND granted AND NOT coalesce(pre_vote, false))
 ),
 recovered AS (
-    SELECT run_id, node, identity, incarnation AS until, ts_ns, coalesce(epoch, -1) AS epoch, voted_for, leader,
+    SELECT run_id, node, identity, promises_memory, incarnation AS until, ts_ns, coalesce(epoch, -1) AS epoch, voted_for, leader,
            {_STORED} AS proof
-    FROM stored_states WHERE problem IS NULL
+    FROM remembered_states WHERE problem IS NULL
     UNION ALL
-    SELECT s.run_id, s.node, s.identity, s.incarnation, s.ts_ns, -1, CAST(NULL AS STRING), CAST(NULL AS STRING), {_STORED}
-    FROM stored_states AS s
-    LEFT ANTI JOIN lifecycle AS l
-        ON l.run_id = s.run_id AND l.node = s.node AND l.kind IN ('damage', 'restore') AND l.ts_ns <= s.ts_ns
-    WHERE s.problem LIKE 'quorum-state%'
+    SELECT run_id, node, identity, promises_memory, incarnation, ts_ns, -1, CAST(NULL AS STRING), CAST(NULL AS STRING), {_STORED}
+    FROM remembered_states WHERE problem LIKE 'quorum-state%' AND promises_damaged = 0
     UNION ALL
-    SELECT run_id, node, identity, incarnation - 1, ts_ns, coalesce(epoch, -1), voted_for, leader, {_STATE}
-    FROM events WHERE kind = 'start' AND incarnation > 1
+    SELECT run_id, node, identity, promises_memory, incarnation - 1, ts_ns, coalesce(epoch, -1), voted_for, leader, {_STATE}
+    FROM remembered_events WHERE kind = 'start' AND incarnation > 1
 ),
 compared AS (
     SELECT r.run_id, r.node, r.identity, r.until, r.epoch, r.voted_for, r.leader, r.proof, r.keeps_votes,
@@ -194,7 +197,7 @@ compared AS (
         FROM recovered AS c INNER JOIN runs AS m ON m.run_id = c.run_id
     ) AS r
     INNER JOIN done AS d
-        ON d.run_id = r.run_id AND d.identity = r.identity AND d.incarnation <= r.until
+        ON d.run_id = r.run_id AND d.promises_memory = r.promises_memory AND d.incarnation <= r.until
        AND (d.incarnation < r.until OR d.seq < d.last_seq OR d.ts_ns < r.ts_ns - {_SURE_NS})
     GROUP BY r.run_id, r.node, r.identity, r.until, r.epoch, r.voted_for, r.leader, r.proof, r.keeps_votes
 )"""

@@ -67,7 +67,8 @@ class DamageFile:
             told = f"bits flipped at bytes {', '.join(map(str, places))}"
         path.write_bytes(after)
         name = path.relative_to(copy)
-        field.nodes.put_disk(node, copy, "damage", f"{name}: {told}")
+        # The kind of file comes first: by it the checker knows what the node can still be held to.
+        field.nodes.put_disk(node, copy, "damage", f"{self.file} {name}: {told}")
         field.nodes.copy_disk(node, seen)
         there = (seen / name).read_bytes() if (seen / name).is_file() else None
         shutil.rmtree(seen)
