@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from checker.verdict import Anomaly, RunVerdict, Verdict
 from clusters.candidates.reference.core.defects import DEFECTS
@@ -17,7 +17,6 @@ from clusters.candidates.reference.script.scripts import script
 from nemesis import scenario
 from nemesis.life.plan import SHORT_TIMERS
 from tests.defects.matrix import REAL_RUNS, SCRIPTED, RealRun, Scripted
-from tests.nemesis.described import black_box
 from tests.runs import perform
 
 if TYPE_CHECKING:
@@ -82,11 +81,6 @@ def _turn(row: Row) -> int:
 def _perform(store: Path, row: Row, defect: str) -> Path:
     defects = (defect,) if defect else ()
     if isinstance(row, RealRun):
-        program: dict[str, Any] = {"defects": defects}
-        if row.black_box:
-            file = store / f"{defect or 'correct'}.toml"
-            file.write_text(black_box(*defects))
-            program = {"candidate": str(file)}
         # One store for all: it tells runs of one scenario and second apart.
         return perform(
             store,
@@ -95,7 +89,7 @@ def _perform(store: Path, row: Row, defect: str) -> Path:
             duration_s=LOAD_S,
             rate=RATE,
             timers=SHORT_TIMERS,
-            **program,
+            defects=defects,
             **row.options,
         )
     entry = script(row.script)
@@ -122,20 +116,19 @@ def page(judged: Judged) -> str:
         "# Defects and what convicted them",
         "",
         "Generated from one pass of the matrix (`UPDATE_DEFECTS=1 bin/test tests/defects`). Each row is a run of the reference with one",
-        "defect switched on: real processes under at most 8 s of load, or the same server played by script in virtual time. A *black box*",
-        "is a described program without a trace and with a disk that nobody looks at: captured messages convict it. The same scenario or",
-        "script without the defect is valid.",
+        "defect switched on: real processes under at most 8 s of load, or the same server played by script in virtual time. The same",
+        "scenario or script without the defect is valid.",
         "",
         "| defect | what is wrong | shown by | convicted by | witness |",
         "|---|---|---|---|---|",
     ]
     for row in sorted((*REAL_RUNS, *SCRIPTED), key=lambda row: (order[row.defect], isinstance(row, Scripted))):
         found = convictions(judged.convicted[(row.defect, how(row))])
-        shown = f"scenario `{how(row)}`" if isinstance(row, RealRun) else f"script `{how(row)}`"
-        if isinstance(row, RealRun) and row.black_box:
-            shown += ", black box"
+        kind = "scenario" if isinstance(row, RealRun) else "script"
         known = numbers[row.defect]
         for check in row.checks:
             witness = found[check].message.replace("|", "\\|") if check in found else "not convicted"
-            lines.append(f"| {known.number} {known.name} | {known.sentence} | {shown} | {check} | {witness} |")
+            lines.append(
+                f"| {known.number} {known.name} | {known.sentence} | {kind} `{how(row)}` | {check} | {witness} |"
+            )
     return "\n".join(lines) + "\n"

@@ -22,8 +22,6 @@ class RealRun:
     """each of them must say invalid"""
     seed: int = 1
     options: dict[str, Any] = field(default_factory=dict)
-    black_box: bool = False
-    """described as a stranger's program that shows nothing of its inside: each check has captured messages alone to go by"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,6 @@ REAL_RUNS: tuple[RealRun, ...] = (
     RealRun("fetch-position-not-validated", "partition-leader", ("log-matching",)),
     RealRun("observers-counted", "partition-leader-observers", ("high-watermark-supported",), options={"observers": 1}),
     RealRun("applied-on-append", "partition-leader", ("applied-below-high-watermark",)),
-    # Requests for votes are late, so that both followers stand in one epoch; what they say to each other is the only evidence.
-    RealRun("second-vote-granted", "split-votes", ("one-vote-per-epoch",), black_box=True),
     # Through the relay: an answer is held and let go, so the order of messages is certain in a real run too.
     RealRun(
         "stale-fetch-answer-obeyed",

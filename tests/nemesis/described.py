@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -65,18 +64,3 @@ quorum_state = "__cluster_metadata-0/quorum-state"
 trace = true
 transitions = "kip-996"
 """.replace("ROOT", str(ROOT))
-
-
-def black_box(*defects: str) -> str:
-    """The same program, which says nothing of itself and shows nobody its disk: what it does to others is all that there is."""
-    text = REFERENCE
-    for shown, hidden in (
-        ('"node-trace", "durable-votes",', ""),
-        ('"defects": []', f'"defects": {json.dumps(defects)}'),
-        ('log = "__cluster_metadata-0"\n', ""),
-        ('quorum_state = "__cluster_metadata-0/quorum-state"\n', ""),
-        ('[evidence]\ntrace = true\ntransitions = "kip-996"\n', ""),
-    ):
-        assert shown in text, shown
-        text = text.replace(shown, hidden, 1)
-    return text
