@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.namespaces, pytest.mark.kafka]
 PLANNED = (PlannedFault(0, "late-acknowledgement", NS, NS // 2, False, 0.3),)
 
 
-@pytest.mark.shows("late-acknowledgement", made_of=("drop-rpc", "delay-rpc", "remove-voter"))
+@pytest.mark.shows("late-acknowledgement", made_of=("drop-rpc", "delay-rpc"))
 def test_the_leader_is_told_by_somebody_whom_it_does_not_count(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Apache Kafka 4.3.1 ends of it (IllegalArgumentException in its raft thread), which *no-crash* tells by the row of lifecycle."""
     store = tmp_path_factory.mktemp("acknowledgement")

@@ -205,11 +205,11 @@ def test_a_candidate_without_these_requests_is_refused_before_anything_starts(na
 CHANGES = ("add-voter", "remove-voter", "remove-leader", "concurrent-changes")
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=mark) for name, (_, mark) in GROUNDS.items()])
-def changed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
-    """Apache Kafka with three controllers and an observer, under every kind of change."""
-    folder = tmp_path_factory.mktemp(f"voters-{request.param}")
-    make, _ = GROUNDS[request.param]
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    """Apache Kafka with three controllers and an observer, under every kind of change: requests to its port, whatever the backend."""
+    folder = tmp_path_factory.mktemp("voters")
+    make, _ = GROUNDS["local"]
     planned = [
         PlannedFault(number, name, (1 + number) * NS, NS // 2, False, 0.3) for number, name in enumerate(CHANGES)
     ]
@@ -236,6 +236,7 @@ def listed(changed: Lived, row: dict[str, Any]) -> set[frozenset[str]]:
 
 
 @pytest.mark.kafka
+@pytest.mark.namespaces
 @pytest.mark.shows("add-voter", "remove-voter", "concurrent-changes")
 def test_voters_of_a_real_quorum_come_and_go(changed: Lived) -> None:
     """What leaders list while a change is in force is what was asked for, and the log holds each set in its order (VotersRecords)."""

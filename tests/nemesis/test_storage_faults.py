@@ -25,6 +25,7 @@ from clusters.backends.shim.preload import control_file, with_shims
 from clusters.backends.shim_disks import ShimDisks
 from clusters.cluster import HERE, Launch, NodeSpec
 from nemesis.faults.disk_choice import choose_filesystem
+from nemesis.faults.schedule import NS, PlannedFault
 from nemesis.life.plan import SHORT_TIMERS
 from nemesis.scenario import load
 from tests.clusters.conformance.grounds import Ground, docker, local
@@ -174,26 +175,27 @@ def test_a_run_gets_disks_that_can_fail_only_where_they_shall(monkeypatch: pytes
         choose_filesystem(load("power-cut-leader"), "ssh", "shim")
 
 
+STORAGE_FAULTS = (("power-cut", "n1"), ("disk-full", "n2"), ("disk-eio", "n3"), ("disk-read-only", "n4"))
+
+
 @pytest.mark.namespaces
 @pytest.mark.skipif(not can_compile(["disk"])[0], reason="no C compiler")
 def test_nodes_of_an_ordinary_user_lose_power_and_meet_errors(tmp_path: Path) -> None:
     """Disks by the preloaded library; those that root has: ``test_fault_effects.py``."""
     path = tmp_path / "storage.toml"
-    one = '[[faults]]\nfault = "{}"\ntargets = "{}"\nhold = {}\nlane = "{}"\n'
-    told = [
-        ("power-cut", "n1", 1.0, "a"),
-        ("disk-full", "n2", 1.5, "b"),
-        ("disk-eio", "n3", 1.5, "c"),
-        ("disk-read-only", "n4", 1.5, "d"),
+    # One after the other: a node meets an error when it writes, and who has no majority around it may have nothing to write.
+    planned = [
+        PlannedFault(number, name, (1 + 2 * number) * NS, 3 * NS // 2, False, 0.3, parameters=(("targets", node),))
+        for number, (name, node) in enumerate(STORAGE_FAULTS)
     ]
     path.write_text(
-        'title = "T"\ntext = "t"\nquorum = "unrestricted"\nobservers = 1\ngap_s = 20.0\n'
-        + "".join(one.format(*each) for each in told)
+        'title = "T"\ntext = "t"\nobservers = 1\n'
+        + "".join(f'[[faults]]\nfault = "{name}"\n' for name, _ in STORAGE_FAULTS)
     )
     place = Place(filesystem="shim")
-    run = perform(tmp_path / "store", str(path), 1, timers=SHORT_TIMERS, duration_s=3.0, place=place)
+    run = perform(tmp_path / "store", str(path), 1, schedule=planned, timers=SHORT_TIMERS, duration_s=9.0, place=place)
     faults = rows(run, "faults")
-    assert {row["fault"] for row in faults} == {name for name, *_ in told}
+    assert {row["fault"] for row in faults} == {name for name, _ in STORAGE_FAULTS}
     for row in faults:
         assert row["verified"], row["detail"]
         assert "not healed" not in row["detail"]

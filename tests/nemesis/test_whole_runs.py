@@ -146,7 +146,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     environment = environment_of(folder)
     stores = {scenario: folder / scenario for scenario in ("kill-leader", "none")}
     started = {
-        scenario: begin(environment, "run", scenario, "--duration", "60", "--store", str(store))
+        scenario: begin(environment, "run", scenario, "--duration", "600", "--store", str(store))
         for scenario, store in stores.items()
     }
     broken, torn = (wait_for_load(store) for store in stores.values())

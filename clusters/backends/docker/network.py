@@ -8,6 +8,7 @@ import os
 import random
 import selectors
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
@@ -30,6 +31,8 @@ _SUBNETS = ipaddress.IPv4Network("10.78.0.0/16")
 """each run takes a /24 of it that nobody has"""
 _GATEWAY = -2
 """the last address of a subnet but one: the host's own on the bridge, where clients come from"""
+_HOLDER_PATIENCE_S = 10.0
+_HOLDER_POLL_S = 0.02
 _NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
 
@@ -194,7 +197,7 @@ class Network:
         with engine_calls(f"look at the holder of {node}"):
             pid = int(self._client.api.inspect_container(self._holders[node])["State"]["Pid"])
         try:
-            if pid == 0 or not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/hold"):
+            if pid == 0 or not _becomes_holder(pid):
                 raise ProcessLookupError(f"process {pid} is not the holder")
             self._namespaces[node] = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             with self.inside(node):
@@ -218,3 +221,13 @@ def _routes() -> list[ipaddress.IPv4Network]:
         if netmask:
             found.append(ipaddress.ip_network((address, netmask.bit_count())))
     return [network for network in found if isinstance(network, ipaddress.IPv4Network)]
+
+
+def _becomes_holder(pid: int) -> bool:
+    """Wait until a process is the holder: the engine tells its id while the runtime's own program still prepares the container."""
+    deadline = time.monotonic() + _HOLDER_PATIENCE_S
+    while not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/hold"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_HOLDER_POLL_S)
+    return True

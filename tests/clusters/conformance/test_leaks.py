@@ -104,7 +104,7 @@ def test_the_next_command_removes_what_a_killed_controller_left(ground: Ground, 
     assert leftovers.sweep(ledger) == []
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.2, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("delay_s", [0.0, 0.4, 1.0, 2.0])
 def test_whenever_a_controller_is_killed_nothing_is_left(
     ground: Ground, tmp_path: Path, ledger: Path, delay_s: float
 ) -> None:
