@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from checker.remembered import VIEWS as REMEMBERED
 from checker.remembered import damages
-from checker.tables import Tables
+from checker.tables import SMALL_ROWS, Tables
 
 _EVENTS = "SELECT *, concat_ws('/', node, directory_id) AS identity FROM node_events"
 
@@ -176,7 +176,12 @@ _VIEWS = (
 """name, query, and whether it is computed once (small ones, and ``offsets``, which two plans need)"""
 
 
+_ONCE_IF_FEW = frozenset({"remembered_events", "remembered_states"})
+"""as large as tables, and in so many plans that those of a few rows are planned faster around a copy"""
+
+
 def define_views(tables: Tables) -> None:
     """Make the shared views; each is computed when the first job needs it, and once."""
+    few = tables.row_count <= SMALL_ROWS
     for name, query, once in _VIEWS:
-        tables.define(name, query, once=once)
+        tables.define(name, query, once=once or (few and name in _ONCE_IF_FEW))
