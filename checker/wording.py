@@ -7,6 +7,9 @@ from typing import Any
 
 NO_ANOMALY_COLUMNS = "NULL AS operations, NULL AS facts"
 
+SET_BACK_NS = "CAST(CAST(regexp_extract(detail, 'set back ([0-9.]+) s', 1) AS DOUBLE) * 1e9 AS BIGINT)"
+"""SQL: by how much a row ``clock`` of lifecycle says that a clock was set back"""
+
 
 def witness(table: str, *columns: str, alias: str = "") -> str:
     """SQL that makes a witness row, a JSON object, of ``columns``; ``alias`` is the relation's name in the query."""

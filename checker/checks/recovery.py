@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 from checker.check import Check, Finding
 from checker.verdict import Kind
-from checker.wording import seconds
+from checker.wording import SET_BACK_NS, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checker.tables import Tables
 
-_RECOVERIES = """
+_RECOVERIES = f"""
 healed AS (
     SELECT r.run_id, greatest(coalesce(r.heal_ended_ns, r.heal_started_ns), coalesce(c.caught_up_ns, 0)) AS healed_ns,
            r.recovery_limit_ms * 1000000 AS limit_ns, r.finished
     FROM runs AS r
     LEFT JOIN (
-        SELECT run_id, max(ts_ns + CAST(CAST(regexp_extract(detail, 'set back ([0-9.]+) s', 1) AS DOUBLE) * 1e9 AS BIGINT)) AS caught_up_ns
+        SELECT run_id, max(ts_ns + {SET_BACK_NS}) AS caught_up_ns
         FROM lifecycle WHERE kind = 'clock' GROUP BY run_id
     ) AS c ON c.run_id = r.run_id
     WHERE r.heal_started_ns IS NOT NULL

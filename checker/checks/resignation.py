@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from checker.check import Check, Finding
 from checker.verdict import Kind
-from checker.wording import at, seconds, witness
+from checker.wording import SET_BACK_NS, at, seconds, witness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,7 +60,7 @@ clocks AS (
     SELECT run_id, node, ts_ns,
            CASE WHEN detail LIKE 'unsteady%' THEN lead(ts_ns, 1, CAST(9223372036854775807 AS BIGINT))
                     OVER (PARTITION BY run_id, node ORDER BY ts_ns)
-                ELSE ts_ns + CAST(CAST(regexp_extract(detail, 'set back ([0-9.]+) s', 1) AS DOUBLE) * 1e9 AS BIGINT) END AS until_ns
+                ELSE ts_ns + {SET_BACK_NS} END AS until_ns
     FROM lifecycle WHERE kind = 'clock'
 ),
 excuses AS (
